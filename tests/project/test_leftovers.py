@@ -15,7 +15,9 @@ from sandwright import process
 def test_a_process_of_this_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     run = uuid.uuid4().hex
     monkeypatch.setenv(RUN_MARK, run)
-    with process.start("sleep", "60") as child:
+    with process.start("sh", "-c", "echo runs; exec sleep 60") as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"runs\n"  # before exec's end, /proc shows no environment
         assert any(line.startswith(f"process {child.pid}: ") for line in leftovers(run))
     assert not any(line.startswith(f"process {child.pid}: ") for line in leftovers(run))
 

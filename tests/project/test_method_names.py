@@ -24,7 +24,7 @@ ALLOWED = {
     "verify/mapping/": {*PROGRAMS, "user"},
     "check/": {"bwrap", "user"},  # a program that images hold; a field of OCI images
     "cli/engines.py": PROGRAMS,  # engines that build images
-    "cli/commands.py": PROGRAMS,
+    "cli/commands/": PROGRAMS,
     "cli/release.py": {"oci"},  # a default, which users see
     "egress/namespaces.py": {"user"},  # a namespace
     "evaluate/sbpl/": {"seatbelt"},  # a directory of our data

@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sandwright.cli import console
-from sandwright.cli.commands import COMMANDS, Command, Option
+from sandwright.cli.commands import COMMANDS
+from sandwright.cli.commands.command import Command, Option
 
 HELP = Option("help", "", "show this help")
 

@@ -6,7 +6,8 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from sandwright.cli.commands import Command, Option, grouped
+from sandwright.cli.commands import grouped
+from sandwright.cli.commands.command import Command, Option
 
 USAGE = """\
 Usage: sandwright COMMAND [OPTIONS]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sandwright.cli.commands import COMMANDS, Command, Option, command_of
+from sandwright.cli.commands import COMMANDS, command_of
+from sandwright.cli.commands.command import Command, Option
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:

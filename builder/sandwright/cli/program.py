@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 
-from sandwright.cli.commands import POLICY, Command
+from sandwright.cli.commands.command import Command
+from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.places import above

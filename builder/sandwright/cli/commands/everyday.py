@@ -1,0 +1,204 @@
+"""The commands below the heading "every day"."""
+
+from __future__ import annotations
+
+from sandwright.cli.commands.command import Command, Option
+from sandwright.cli.commands.options import FACTS, JSON, METHODS_REQUIRED, POLICY, SET, TRUST
+
+GROUP = "every day"
+
+COMMANDS = (
+    Command(
+        "init",
+        GROUP,
+        "Propose a sandbox.yaml for a project, with a comment for each choice.",
+        options=(
+            Option("directory", "DIR", "the project's directory (default: this one)"),
+            Option(
+                "method",
+                "METHOD",
+                "method of the policy (default: the first that works here)",
+                offered="method",
+            ),
+            Option(
+                "agent",
+                "AGENT",
+                "coding agent that works in the project: its preset is the policy's base",
+                choices=("claude", "codex", "gemini", "aider", "opencode"),
+            ),
+            Option("yes", "", "write it without asking"),
+        ),
+        details="Shows the policy, and writes it after a yes; never over an existing one. Exits with 3 when"
+        " it wrote nothing: the answer was no, or there was no terminal to ask on.",
+    ),
+    Command(
+        "run",
+        GROUP,
+        "Run a command in the sandbox of a policy; exits as the command does.",
+        options=(
+            POLICY,
+            Option(
+                "method",
+                "METHOD",
+                "method of this run, in place of the policy's",
+                short="m",
+                offered="method",
+            ),
+            Option(
+                "preset",
+                "PRESET",
+                "a preset above the policy, such as agent-claude; then no policy has to be there",
+                repeatable=True,
+            ),
+            Option(
+                "outer",
+                "ENGINE",
+                "engine whose container gVisor runs in: docker or podman (as --set outer=ENGINE)",
+            ),
+            SET,
+            Option("time", "TIME", "time limit: 90, 30m (as --set resources.time=TIME)", short="t"),
+            Option(
+                "cidfile",
+                "FILE",
+                "write the container's id (without an engine, the session's) to this new file",
+            ),
+            Option(
+                "telemetry",
+                "FILE",
+                "append a line about the session to this file (default: $SANDWRIGHT_TELEMETRY)",
+            ),
+            Option(
+                "denials",
+                "FILE",
+                "append what was refused to this file, a line of JSON for each kind of refusal",
+            ),
+            Option("quiet", "", "don't say on standard error what was refused"),
+            Option(
+                "audit", "FILE", "append start, refusals, calls and end to this audit log, out of its reach"
+            ),
+            TRUST,
+        ),
+        details="Exits with 125 when it ran nothing, with the reason on standard error; with 124 when the "
+        "time was up.",
+        takes_command=True,
+    ),
+    Command(
+        "audit",
+        GROUP,
+        "Check an audit log: whether a line was changed, moved, removed or cut off.",
+        positional=(Option("file", "FILE", "the file that `run --audit` wrote", required=True),),
+        options=(
+            Option("head", "DIGEST", "what a run said at its end: some line must have it"),
+            JSON,
+        ),
+        details="Exits with 8 when something is wrong, and names the line.",
+    ),
+    Command(
+        "verify",
+        GROUP,
+        "Prove a policy: attempt in a real sandbox what it denies and what it allows.",
+        options=(
+            POLICY,
+            Option(
+                "method",
+                "METHODS",
+                "methods to verify, M[,M...], or all (default: the policy's)",
+                offered="method",
+            ),
+            Option(
+                "json",
+                "FILE",
+                "write the outcomes to it: {probe, method, verdict, expected, observed, evidence}, …",
+            ),
+            Option("junit", "FILE", "write them to it as JUnit XML"),
+            Option("html", "FILE", "write a page with all evidence to it"),
+            METHODS_REQUIRED,
+            Option("work", "", "also do what people do in projects, with the programs that are installed"),
+            Option(
+                "subject",
+                "COMMAND",
+                "prove this command instead, which runs the words behind it in a sandbox",
+            ),
+            Option("promises", "FILE", "what it promises: a file, or the name of a subject that ships"),
+            SET,
+            TRUST,
+        ),
+        details="Fails when a probe has another outcome than expected, or none. Every skip gives a reason, "
+        "and fails for methods that --require names.",
+    ),
+    Command(
+        "explain",
+        GROUP,
+        "Show what a policy says about a path, host or call, and what each method does.",
+        positional=(
+            Option(
+                "question",
+                "QUESTION",
+                "read, write, exec, connect, listen, env or syscall",
+                choices=("read", "write", "exec", "connect", "listen", "env", "syscall"),
+            ),
+            Option("subject", "SUBJECT", "a path, HOST:PORT or socket, port, variable, or system call"),
+            Option("argument", "ARGUMENT", "arguments of a system call, decimal or 0x…", repeatable=True),
+        ),
+        options=(
+            POLICY,
+            Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
+            Option(
+                "arch",
+                "ARCH",
+                "an architecture to ask for, amd64 or arm64 (default: the host's)",
+                repeatable=True,
+            ),
+            FACTS,
+            SET,
+            JSON,
+        ),
+    ),
+    Command(
+        "diff",
+        GROUP,
+        "Show what a change of a policy newly allows and denies, for each method.",
+        positional=(
+            Option("old", "OLD", "the policy before: a file, REVISION:FILE, or a revision", required=True),
+            Option("new", "NEW", "the policy after; with --revisions absent for the work tree"),
+        ),
+        options=(
+            Option("revisions", "", "OLD and NEW are revisions of Git, whose file --policy names"),
+            POLICY,
+            Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
+            SET,
+            Option("prove", "", "attempt each change in a sandbox, under the old policy and the new one"),
+            Option("json", "FILE", "write every change to it as JSON"),
+            Option("markdown", "FILE", "write a comment for a pull request to it"),
+            Option("sarif", "FILE", "write the changes to it as SARIF 2.1.0"),
+        ),
+        details="Exits with 14 when the new policy allows more, with 12 when a sandbox did otherwise than "
+        "was said.",
+    ),
+    Command(
+        "doctor",
+        GROUP,
+        "Start a sandbox of each method, to show which work here, and what the others lack.",
+        options=(
+            Option("method", "METHOD", "a method to try (default: all)", repeatable=True, offered="method"),
+            Option("fresh", "", "start each sandbox anew, even if nothing has changed since the last time"),
+            JSON,
+        ),
+    ),
+    Command(
+        "status",
+        GROUP,
+        "Show this user's running sessions, and what each enforces.",
+        options=(JSON,),
+    ),
+    Command(
+        "cleanup",
+        GROUP,
+        "Remove what killed sessions left behind; never what runs, or isn't ours.",
+        options=(
+            Option("caches", "", "remove the caches that projects keep (`cache` in a policy), too"),
+            Option("dry-run", "", "only show what would be removed"),
+            JSON,
+        ),
+    ),
+)
