@@ -22,6 +22,7 @@ from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import grants
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import attempt
+from sandwright.verify.command import decisive
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
 from weakening import ALLOW_ALL, replaced
 
@@ -529,6 +530,22 @@ def test_it_comes_second_and_is_not_weaker(tmp_path: Path) -> None:
 
 
 # Verification.
+
+
+def test_verify_needs_of_several_methods_the_one_that_a_run_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without bubblewrap that is landlock; a policy that names one method needs that one."""
+    text = PLAIN.replace("method: landlock\n", "prefer: [bwrap, landlock]\n", 1)
+    policy = resolver(text, tmp_path / "project")(())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SANDWRIGHT_CACHE", str(tmp_path / "cache"))
+    assert decisive(policy, policy.methods) == ("landlock",)
+    alone = resolver(PLAIN.replace("method: landlock", "method: bwrap"), tmp_path / "project")(())
+    assert decisive(alone, alone.methods) == ("bwrap",)
+    missing = resolver(text.replace("landlock]", "seatbelt]", 1), tmp_path / "project")(())
+    assert decisive(missing, missing.methods) == ("bwrap", "seatbelt")
 
 
 def test_it_is_proved(tmp_path: Path) -> None:

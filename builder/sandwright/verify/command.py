@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
+from sandwright.host import collect_host
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
@@ -15,6 +16,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
+from sandwright.session import preflights
 from sandwright.verify import matrix
 from sandwright.verify.about import origin
 from sandwright.verify.page import page
@@ -59,7 +61,18 @@ def verify_policy(
         resolve, methods, policy=str(path), progress=progress, work=resolve_at if work else None
     )
     report = replace(report, origin=origin(own[-1], path.parent, settings))
-    return report, () if asked == "all" else methods
+    return report, () if asked == "all" else methods if asked else decisive(resolve(()), methods)
+
+
+def decisive(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
+    """Of a policy's methods those that have to be proved: with `prefer` the one that `run` takes here."""
+    if len(policy.methods) < 2:
+        return tuple(methods)
+    host = collect_host()
+    for name in policy.methods:
+        if preflights.known(registry.backend(registry.placed(name, policy)), host).ready:
+            return (name,)
+    return tuple(methods)
 
 
 def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def _counts(report: PolicyReport, method: str, families: Sequence[Family]) -> It
 
 def _line(outcome: ProbeOutcome) -> str:
     if outcome.verdict is Verdict.SKIPPED:
-        return f"skipped: {outcome.method}: {outcome.probe}: {outcome.evidence}"
+        return f"skipped: {outcome.method}: {outcome.probe}: {'; '.join(outcome.evidence.splitlines())}"
     telling = [
         line for line in outcome.evidence.splitlines() if " (" in line or line.startswith("on the host")
     ]

@@ -1,0 +1,146 @@
+"""The README's first commands by landlock, from a wheel, in a container of our image `debian`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.host import collect_host
+from sandwright.runtime.dockerd import answers
+from thorough import THOROUGH
+
+ROOT = Path(__file__).parents[2]
+BUILD = 600
+"""Seconds."""
+
+pytestmark = [
+    pytest.mark.skipif(
+        not THOROUGH, reason="only `invoke test --thorough` builds an image and a wheel for it"
+    ),
+    pytest.mark.needs("docker"),
+    pytest.mark.timeout(4 * BUILD),
+]
+
+POLICY = """\
+schema: 1
+prefer: [bwrap, landlock]
+network: {mode: none}
+filesystem:
+  write: [$PROJECT]
+  deny: [~/.ssh]
+resources: {time: 10m}
+environment:
+  set: {CI: "true"}
+degrade:
+  - {feature: filesystem.protect, method: landlock, reason: I look at what was changed before I use it}
+  - {feature: filesystem.attributes, method: landlock, reason: names are no secret here}
+  - {feature: process.kernel, method: landlock, reason: nothing else runs in this container}
+"""
+"""The README's, but for a file of the project that is denied, and with what landlock can't accepted."""
+
+SCRIPT = """\
+cd "$HOME" && python3 -m venv --without-pip tools
+tools/bin/python "$(echo /wheels/pip-*.whl)/pip" install --quiet --no-index --find-links /wheels sandwright
+export PATH="$HOME/tools/bin:$PATH"
+mkdir .ssh && echo key >.ssh/id && git init -q -b main project && cd project
+git -c user.name=n -c user.email=n@example.invalid commit -q --allow-empty -m first
+run() { echo "== $1"; shift; status=0; "$@" 2>&1 || status=$?; echo "-- $status"; }
+run init sandwright init --yes
+cp /wheels/sandbox.yaml .
+run untrusted sandwright run -- true
+run trust sandwright trust --yes
+run write sandwright run -- sh -c 'echo hello > file; cat file'
+run branch sandwright run -- git branch --show-current
+run denied sandwright run -- cat "$HOME/.ssh/id"
+run network sandwright run -- python3 -c 'import urllib.request as u; u.urlopen("http://1.1.1.1")'
+run explain sandwright explain write file
+run doctor sandwright doctor
+run verify sandwright verify
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel, those that it needs, pip, the script and the policy: all that the container is given."""
+    folder = tmp_path_factory.mktemp("wheels")
+    build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    process.run(sys.executable, *build, timeout=BUILD)
+    (own,) = folder.glob("sandwright-*.whl")
+    process.run(
+        sys.executable, "-m", "pip", "download", "--quiet", "--dest", folder, own, "pip", timeout=BUILD
+    )
+    (folder / "trial.sh").write_text(SCRIPT)
+    (folder / "sandbox.yaml").write_text(POLICY)
+    process.run("chmod", "-R", "a+rX", folder)
+    for above in folder.parents:
+        if above.stat().st_uid == os.geteuid() and above.is_relative_to("/tmp"):
+            above.chmod(above.stat().st_mode | 0o011)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Our image `debian` in Docker, under a name of its own."""
+    assert answers(None), "the mark brings a daemon"
+    folder, name = tmp_path_factory.mktemp("image"), f"sandwright-debian-{uuid.uuid4().hex[:12]}:latest"
+    program, platform = Path(sys.executable).with_name("sandwright"), collect_host().platform
+    process.run(
+        *(program, "build-images", "debian", "--no-smoke", f"--platform={platform}", f"--output={folder}"),
+        timeout=BUILD,
+    )
+    archive = folder / "image.tar"
+    process.run(
+        *(program, "export-image", "debian", f"--output={folder}", f"--to={archive}", f"--reference={name}"),
+        timeout=BUILD,
+    )
+    process.run("docker", "load", "--input", archive, timeout=BUILD)
+    try:
+        yield name
+    finally:
+        process.run("docker", "rmi", "--force", name, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
+def test_the_first_commands(wheels: Path, image: str, user: str) -> None:
+    """Docker's own profile, masks and capabilities; no bubblewrap, and no namespace if there were one."""
+    ended = process.run(
+        *("docker", "run", "--rm", f"--user={user}", "--network=none", "--env=HOME=/home/someone"),
+        *("--tmpfs=/home/someone:exec,mode=1777", f"--volume={wheels}:/wheels:ro", image),
+        *("bash", "-e", "/wheels/trial.sh"),
+        timeout=BUILD,
+        check=False,
+    )
+    assert ended.status == 0, ended.text + ended.stderr
+    said = {
+        name: (int(status), text)
+        for name, text, status in re.findall(r"== (\w+)\n(.*?)\n?-- (\d+)\n", ended.text + "\n", re.DOTALL)
+    }
+    statuses = {name: status for name, (status, _) in said.items()}
+    assert statuses == {
+        **dict.fromkeys(("init", "trust", "write", "branch", "explain", "doctor", "verify"), 0),
+        "untrusted": 125,
+        "denied": 1,
+        "network": 1,
+    }, ended.text
+    assert "method: landlock" in said["init"][1]
+    assert said["write"][1].endswith("\nhello")
+    assert "method: landlock (bwrap: bwrap is not installed)" in said["write"][1]
+    assert said["branch"][1].endswith("main")
+    assert "Permission denied" in said["denied"][1]
+    assert "[Errno 13] Permission denied" in said["network"][1]
+    assert "would name landlock" in said["doctor"][1]
+    assert "sandbox.yaml is proved for landlock" in said["verify"][1]
+    row = next(line.split() for line in said["verify"][1].splitlines() if line.startswith(" landlock "))
+    assert (int(row[-4]) > 90, row[-3:-1]) == (True, ["0", "0"])
+    undecided = [
+        line for line in said["verify"][1].splitlines()
+        if line.startswith("skipped: landlock") and "landlock can't" not in line
+    ]  # fmt: skip
+    assert undecided == []
