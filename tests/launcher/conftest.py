@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.launcher import LAUNCH
 from sanitized import built
 
 PARTS = ("check.c", "sha256.c", "environment.c", "streams.c", "places.c", "placeholders.c", "text.c", "say.c")
@@ -26,6 +27,14 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("driver") / "driver"
     return built(made, "cc", SANITIZE, main=Path(__file__).with_name("driver.c"), parts=PARTS)
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The launcher of these sources."""
+    parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c"]
+    made = tmp_path_factory.mktemp("launch") / "launch"
+    return built(made, "cc", "-static", main=LAUNCH.source / "main.c", parts=parts)
 
 
 Drive = Callable[..., subprocess.CompletedProcess[str]]

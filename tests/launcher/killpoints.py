@@ -58,7 +58,7 @@ class Bench:
 
     def left(self) -> list[str]:
         """What is there that was not there before any run."""
-        found = [_process(each) for each in _descendants(os.getpid()) if self._ours(each)]
+        found = [tracing.state(each) for each in _descendants(os.getpid()) if self._ours(each)]
         found += [f"file {each}" for each in sorted(self.project.tree() - self.before)]
         found += [f"missing {each}" for each in sorted(self.before - self.project.tree())]
         found += [f"mount {each}" for each in sorted(self._mounts() - self.mounts)]
@@ -92,14 +92,6 @@ class Bench:
         finally:
             os.close(descriptor)
         return True
-
-
-def _process(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        own = Path(f"/proc/{pid}")
-        words = (own / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:80]
-        return f"process {pid} in {(own / 'wchan').read_text()}: {words}"
-    return f"process {pid}"
 
 
 def _descendants(pid: int) -> Iterator[int]:

@@ -15,20 +15,10 @@ import pytest
 from goldens import write_artifacts
 from launcher.conftest import WAIT, Drive
 from sandwright.api import Policy
-from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sanitized import built
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The launcher of these sources."""
-    parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c"]
-    made = tmp_path_factory.mktemp("launch") / "launch"
-    return built(made, "cc", "-static", main=LAUNCH.source / "main.c", parts=parts)
 
 
 @pytest.fixture

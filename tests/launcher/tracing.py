@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -134,11 +134,13 @@ def run(
     """Run it to its end, and call `act` before stop number `at` goes on, or later, until it gives true.
 
     Stops are before and after system calls. What waits without a stop while `steady` holds gets there no
-    more: `act` is called then, too. Raise TimeoutError after `limit` seconds.
+    more: `act` is called then, too. Raise TimeoutError after `limit` seconds in which nothing of it did
+    anything (a busy machine is slow), or ten times as many, with what each of its processes waits for.
     """
     found = Traced(_start(argv, environment, directory, output))
     tracer = _Tracer(programs, at, act, found, {found.main})
     quiet, idle = time.monotonic(), 0
+    last, done = quiet + 10 * limit, ""
     end = quiet + limit
     while found.status is None or tracer.held:
         process, status = os.waitpid(-1, WALL | os.WNOHANG)
@@ -150,7 +152,12 @@ def run(
                 tracer.try_to_act(-1)
             tracer.let_all_go()
             if now > end:
-                raise TimeoutError(f"still runs after {limit} s: {found}")
+                alive = sorted(_with_descendants(tracer.held.union(found.processes)))
+                before, done = done, did(alive)
+                if done == before or now > last:
+                    told = "\n    ".join(map(state, alive))
+                    raise TimeoutError(f"still runs, held {tracer.held}, {found}:\n    {told}")
+                end = now + limit
             if idle > 20:
                 time.sleep(0.0002)
             continue
@@ -181,6 +188,42 @@ def _start(argv: tuple[str, ...], environment: Mapping[str, str], directory: Pat
         os.execvpe(argv[0], argv, environment)
     finally:
         os._exit(126)
+
+
+def descendants(process: int) -> Iterator[int]:
+    """The processes below it, those that have ended among them."""
+    for task in Path(f"/proc/{process}/task").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            for child in map(int, (task / "children").read_text().split()):
+                yield child
+                yield from descendants(child)
+
+
+def _with_descendants(processes: Collection[int]) -> set[int]:
+    return {*processes, *(below for each in processes for below in descendants(each))}
+
+
+def did(processes: Collection[int]) -> str:
+    """How often each has given up the processor: the same where nothing happens."""
+    told = []
+    for each in processes:
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{each}/status").read_text().splitlines()
+            told += [str(each), *(line for line in lines if "ctxt_switches" in line)]
+    return "\n".join(told)
+
+
+def state(process: int) -> str:
+    """What it is, and what it waits for: its state, its call, where it is in the kernel."""
+    own, told = Path(f"/proc/{process}"), [f"process {process}"]
+    for name in ("cmdline", "status", "wchan", "syscall", "stack"):
+        with contextlib.suppress(OSError):
+            said = (own / name).read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if name == "status":
+                keys = ("State", "PPid", "TracerPid", "SigPnd", "ShdPnd", "SigBlk")
+                said = " ".join(line for line in said.splitlines() if line.partition(":")[0] in keys)
+            told.append(f"{name}: {' '.join(said.split())[:400]}")
+    return ", ".join(told)
 
 
 def _is_one(process: int, programs: Collection[str]) -> bool:

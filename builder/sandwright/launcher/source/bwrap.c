@@ -15,7 +15,7 @@
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
 enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100 };
-enum { MOST_PROGRAM = 1 << 26 }; /* bytes */
+enum { MOST_PROGRAM = 1 << 26, TRYING = 60000 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
 /* Through a mount that is read-only: by its process (/proc/N/exe) the host's could be changed else. */
@@ -286,7 +286,7 @@ static int not_run(struct run *run)
             _exit(NOT_RUN);
         become(run, true);
     }
-    if (child < 0 || wait_for(child, handle, 60) < 0 || pread(file, words, sizeof words - 1, 0) < 0)
+    if (child < 0 || wait_for(child, handle, TRYING) < 0 || pread(file, words, sizeof words - 1, 0) < 0)
         return NOT_RUN;
     close(file);
     once_more = strstr(words, "Unable to apply mount flags") != NULL;

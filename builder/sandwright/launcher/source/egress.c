@@ -53,9 +53,8 @@ static const char *asked(struct run *run, pid_t process, bool wait)
     int said = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     size_t got = 0;
     if (ask >= 0 && said >= 0 && write(ask, line, strlen(line)) == (ssize_t)strlen(line))
-        for (long until = milliseconds() + ANSWER, left; strchr(answer, '\n') == NULL && got < sizeof answer - 1;) {
-            struct pollfd each = {.fd = said, .events = POLLIN};
-            if ((left = until - milliseconds()) <= 0 || (poll(&each, 1, (int)left) < 0 && errno != EINTR))
+        for (long until = milliseconds() + ANSWER; strchr(answer, '\n') == NULL && got < sizeof answer - 1;) {
+            if (!wait_readable(said, until))
                 break;
             ssize_t more = read(said, answer + got, sizeof answer - 1 - got);
             got += more > 0 ? (size_t)more : 0;

@@ -21,7 +21,7 @@
 
 #include "engine.h"
 
-enum { ASKING = 60, STEP = 5, MOST_STEP = 250, NPROC = 32768, NOFILE = 1048576 };
+enum { ASKING = 60, STEP = 5, MOST_STEP = 250, NPROC = 32768, NOFILE = 1048576, REMOVING = 60000 /* milliseconds */ };
 
 static const char *client, *root, *cid;
 static char *facts; /* what `docker info` said */
@@ -576,7 +576,8 @@ static void remove_container(struct run *run)
     char *name = text("name=^%s$", run->name);
     if (!is_podman(run) && container() != NULL && runs(run))
         kill(run->child, SIGKILL);
-    for (int tries = 0; tries < 200; tries++) {
+    long until = milliseconds() + REMOVING;
+    for (int tries = 0; milliseconds() < until; tries++) {
         remove_by_force(run, run->name);
         char *there = ask(run, "ps", "--all", "--quiet", "--filter", name, NULL);
         bool ended = !runs(run) || (container() != NULL && tries >= 20);
@@ -587,6 +588,7 @@ static void remove_container(struct run *run)
         }
         pause_for(100);
     }
+    say("%s does not answer: %s may be there yet", title(run), run->name);
 }
 
 /* A client that was killed may leave a container that Podman does not know of, with its monitor (conmon(8)), which is

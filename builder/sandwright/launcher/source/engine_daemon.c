@@ -49,6 +49,7 @@ const char *ask_daemon(const char *what)
     const char *path = socket_path(), *request = text("GET %s HTTP/1.0\r\nHost: docker\r\n\r\n", what);
     size_t length = 0;
     ssize_t got;
+    long until = milliseconds() + 1000 * SECONDS;
     int handle = path == NULL ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (handle < 0)
         return NULL;
@@ -57,7 +58,7 @@ const char *ask_daemon(const char *what)
     setsockopt(handle, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
     if (connect(handle, (struct sockaddr *)&address, sizeof address) == 0 &&
         send(handle, request, strlen(request), MSG_NOSIGNAL) == (ssize_t)strlen(request))
-        while (length < ANSWER - 1 && (got = read(handle, said + length, ANSWER - 1 - length)) > 0)
+        while (length < ANSWER - 1 && milliseconds() < until && (got = read(handle, said + length, ANSWER - 1 - length)) > 0)
             length += (size_t)got;
     close(handle);
     said[length] = '\0';

@@ -13,6 +13,8 @@
 
 #include "engine.h"
 
+enum { STARTING = 20000, REMOVING = 10000 }; /* milliseconds */
+
 static char *inside(const struct run *run)
 {
     return text("%s-inside", run->name);
@@ -78,11 +80,11 @@ static const char *write_clients(struct run *run)
 
 static void wait_for_it(struct run *run)
 {
-    for (int tries = 0;; tries++) {
+    for (long until = milliseconds() + STARTING;;) {
         const char *said = ask_all(run, "logs", proxy(run), NULL);
         if (said != NULL && strstr(said, "Accepting HTTP") != NULL)
             return;
-        if (tries == 100)
+        if (milliseconds() > until)
             refuse("the proxy does not answer: %s", said != NULL ? said : "");
         pause_for(100);
     }
@@ -139,7 +141,7 @@ void proxy_start(struct run *run, struct words *options)
 void proxy_remove(struct run *run)
 {
     remove_by_force(run, proxy(run));
-    for (int tries = 0; tries < 50 && ask(run, "network", "inspect", inside(run), NULL) != NULL; tries++)
+    for (long until = milliseconds() + REMOVING; milliseconds() < until && ask(run, "network", "inspect", inside(run), NULL) != NULL;)
         if (ask(run, "network", "rm", inside(run), NULL) == NULL) {
             /* Docker can forget a container and not its place in the network, which then never goes by itself. */
             remove_by_force(run, proxy(run));

@@ -18,7 +18,7 @@
 
 #include "launch.h"
 
-enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, ENDING = 5000 }; /* milliseconds, but STARTS */
+enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, ENDING = 5000, AFTER = 30000 }; /* milliseconds, but STARTS */
 
 static struct run *kept;
 static int to_launcher = -1, children = -1, timer = -1;
@@ -26,7 +26,8 @@ static bool gone, late, began; /* the launcher; the time; the child */
 static bool stop_told;         /* and the launcher hasn't said that it goes on */
 static int watched;            /* what the watch said at its end, where that decides */
 static unsigned long pending;  /* signals that found nobody, by bits */
-static long patience, grace;   /* until when, 0 without */
+static long patience, grace, last; /* until when, 0 without; `last`: for the child, since it was ended */
+static bool ending;            /* nothing is waited for any more that was begun before */
 
 /* ---- signals, as they were given to us */
 static const int changed[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
@@ -163,18 +164,22 @@ static _Noreturn void become(char *const *argv, int output)
     _exit(127);
 }
 
-int wait_for(pid_t child, int handle, int seconds)
+/* Until it has ended, or the time is up: what waitpid(2) says. */
+static pid_t wait_until(pid_t child, int handle, int *status, long until)
 {
-    int status = 0;
-    pid_t ended = 0;
-    for (long until = milliseconds() + seconds * 1000L, left = 1; ended == 0 && left > 0;) {
-        struct pollfd each = {.fd = handle, .events = POLLIN};
-        left = until - milliseconds();
-        poll(&each, 1, handle < 0 ? 2 : left > 0 ? (int)left : 0);
-        ended = waitpid(child, &status, WNOHANG);
-    }
+    pid_t ended;
+    for (long now; (ended = waitpid(child, status, WNOHANG)) == 0 && (now = milliseconds()) < until;)
+        wait_readable(handle, handle < 0 ? now + 2 : until);
+    return ended;
+}
+
+/* SIGKILL is not the end of one that waits for a device or a file system which has gone: it isn't waited for. */
+int wait_for(pid_t child, int handle, long time)
+{
+    int status = 0, killed;
+    pid_t ended = wait_until(child, handle, &status, milliseconds() + time);
     if (ended == 0 && kill(child, SIGKILL) == 0)
-        waitpid(child, &status, 0);
+        wait_until(child, handle, &killed, milliseconds() + ENDING);
     if (handle >= 0)
         close(handle);
     return ended > 0 ? exit_status(status) : -1;
@@ -187,7 +192,7 @@ int capture(struct run *run, char *const *argv, char **output, int seconds)
     pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0)
         become(argv, file);
-    int status = child < 0 ? -1 : wait_for(child, handle, seconds);
+    int status = child < 0 ? -1 : wait_for(child, handle, seconds * 1000L);
     struct stat size;
     if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
         *output = take((size_t)size.st_size + 1);
@@ -250,14 +255,17 @@ static void kill_child(struct run *run)
 
 static void end_run(struct run *run)
 {
+    ending = true;
     if (run->method->end != NULL)
         run->method->end(run);
     kill_child(run);
+    last = last != 0 ? last : milliseconds() + AFTER;
 }
 
 static _Noreturn void end_keeper(int status)
 {
     leave = tell_status;
+    ending = true;
     kill_child(kept);
     ended_watch(kept);
     bool all = kept->over || end_descendants();
@@ -329,7 +337,7 @@ static bool hear_bell(struct run *run)
     return got > 0;
 }
 
-static void from_launcher(struct run *run)
+static void hear_launcher(struct run *run)
 {
     struct message message;
     ssize_t got;
@@ -340,20 +348,53 @@ static void from_launcher(struct run *run)
                 ;
             stop_told = stop_told && message.value != SIGCONT;
         }
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-        gone = true;
+    gone = gone || got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void from_launcher(struct run *run)
+{
+    hear_launcher(run);
+    if (gone) {
         terminal_restore();
         end_run(run);
     }
 }
 
-static int sleep_for(void)
+/* What is prepared is given up when the launcher has gone, and for a signal that has nobody to end for long. */
+static void may_give_up(void)
 {
-    long left = grace == 0 ? -1 : grace - milliseconds();
-    return pending != 0 ? RETRY : grace == 0 ? -1 : left > 0 ? (int)left : 0;
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    hear_launcher(kept);
+    if (gone)
+        end_keeper(NOT_RUN);
+    for (size_t index = 0; index < sizeof numbers / sizeof *numbers && milliseconds() >= patience; index++)
+        if ((pending & 1UL << numbers[index]) != 0)
+            end_keeper(128 + numbers[index]);
 }
 
-/* Until the child has ended: its status as wait(2) has it. */
+bool wait_readable(int file, long until)
+{
+    bool prepares = kept != NULL && getpid() == kept->keeper && !began && !ending;
+    for (;;) {
+        struct pollfd each[] = {{.fd = file, .events = POLLIN}, {.fd = prepares ? to_launcher : -1, .events = POLLIN}};
+        long left = until - milliseconds(), most = prepares && pending != 0 ? RETRY : left;
+        int ready = poll(each, 2, left <= 0 ? 0 : (int)(most < left ? most : left));
+        if (prepares && (pending != 0 || (ready > 0 && each[1].revents != 0)))
+            may_give_up();
+        if (ready > 0 && each[0].revents != 0)
+            return true;
+        if (left <= 0)
+            return false;
+    }
+}
+
+static int sleep_for(void)
+{
+    long until = grace == 0 || (last != 0 && last < grace) ? last : grace, left = until - milliseconds();
+    return pending != 0 ? RETRY : until == 0 ? -1 : left > 0 ? (int)left : 0;
+}
+
+/* Until the child has ended: its status as wait(2) has it. One that can't be ended was killed, as far as that goes. */
 static int attend(struct run *run)
 {
     for (int status;;) {
@@ -389,6 +430,8 @@ static int attend(struct run *run)
             end_run(run);
         }
         deliver_pending(run);
+        if (last != 0 && milliseconds() >= last)
+            return SIGKILL;
     }
 }
 

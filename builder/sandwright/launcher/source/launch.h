@@ -176,7 +176,10 @@ bool end_descendants(void);               /* kills all below this process; false
 /* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
  * `leave`; it has the signals of the caller, and standard descriptors of ours. */
 pid_t fork_child(int *handle);
-int wait_for(pid_t child, int handle, int seconds); /* closes `handle`; the exit status, -1: killed, as it took longer */
+/* `time` in milliseconds. Closes `handle`; the exit status, -1: killed, as it took longer. */
+int wait_for(pid_t child, int handle, long time);
+/* Until it is, or until then (`milliseconds`): false. In a keeper that prepares, it doesn't come back when the run has to end. */
+bool wait_readable(int file, long until);
 /* A program of ours (argv[0] with its path) to its end, in at most `seconds`, without input: its exit status; -1 when it
  * can't be run or took longer. `output` (NULL: nowhere) is what it wrote, NUL behind it; its errors are shown nowhere. */
 int capture(struct run *run, char *const *argv, char **output, int seconds);

@@ -257,10 +257,9 @@ int network_of(pid_t process)
 
 bool ports_open(int network, bool waits)
 {
-    struct pollfd each = {.fd = asks[0], .events = POLLIN};
     bool made = false;
     if (network < 0 || pass(asks[0], (struct iovec){&waits, sizeof waits}, &network, 1) != (ssize_t)sizeof waits ||
-        poll(&each, 1, ANSWER) <= 0 || recv(asks[0], &made, sizeof made, 0) != sizeof made)
+        !wait_readable(asks[0], milliseconds() + ANSWER) || recv(asks[0], &made, sizeof made, 0) != sizeof made)
         made = false;
     if (!made)
         say("no ports lead to or from the sandbox");

@@ -18,8 +18,8 @@
 #include "launch.h"
 #include "watch.h"
 
-enum { LOOK = 250, SETUP = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
-enum { MOUNTED = 'm', WELL = 'w' }; /* what the watch says */
+enum { LOOK = 250, SETUP = 20000, ANSWER = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
+enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* what the watch says */
 
 static struct watch options;
 static pid_t leaving; /* the watch that has said that all was well */
@@ -394,11 +394,13 @@ void watch_start(struct run *run, struct watch *watch)
     watch->says = ends[0];
 }
 
-/* The next word of the watch; 0 when there is none any more. */
+/* The next word of the watch: 0 when there is none any more, SILENT when it waits itself, as for a file system that has gone. */
 static char hear(const struct watch *watch)
 {
     char said;
     ssize_t got;
+    if (!wait_readable(watch->says, milliseconds() + (launcher_there() ? ANSWER : GRACE)))
+        return SILENT;
     while ((got = read(watch->says, &said, 1)) < 0 && errno == EINTR)
         ;
     return got == 1 ? said : 0;
@@ -416,24 +418,21 @@ bool watch_leaves(pid_t process)
 
 int watch_end(struct watch *watch)
 {
-    int status;
     char said;
     shutdown(watch->says, SHUT_WR);
     while ((said = hear(watch)) == MOUNTED)
         ;
     close(watch->says);
-    if (watch->handle >= 0)
-        close(watch->handle);
     if (said == WELL) {
         leaving = watch->process;
+        if (watch->handle >= 0)
+            close(watch->handle);
         return 0;
     }
-    while (waitpid(watch->process, &status, 0) < 0)
-        if (errno != EINTR)
-            return NOT_RUN;
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_RUN))
-        return WEXITSTATUS(status);
-    if (WIFSIGNALED(status))
+    int status = wait_for(watch->process, watch->handle, said == SILENT ? 0 : ANSWER);
+    if (status == 0 || status == NOT_RUN)
+        return status;
+    if (status < 0 || status > 128)
         say("what watches the mounts was ended: so is the run");
     return watch->mounted ? KILLED : NOT_RUN;
 }

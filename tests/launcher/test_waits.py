@@ -1,0 +1,145 @@
+"""No wait of the launcher is without an end: who doesn't answer holds up nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goldens import write_artifacts
+from launcher import tracing
+from launcher.conftest import WAIT
+from sandwright.api import Policy
+from sandwright.methods.registry import render
+from sandwright.policy.collect import collect
+
+pytestmark = pytest.mark.needs("cc")
+
+CLIENT = """#!/bin/sh
+case "$*" in
+*"{waits}"*) echo >{directory}/asked; exec sleep 1000 ;;
+info*) echo 'memory=true cpu=true pids=true ' ;;
+"network inspect"*) exit 1 ;;
+esac
+"""
+"""A client of Docker's that doesn't come back from one question."""
+
+
+def _rendered(tmp_path: Path, program: Path, method: str, rest: str = "") -> Path:
+    (tmp_path / "home/p/.git").mkdir(parents=True)
+    policy = Policy.from_text(f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\n{rest}")
+    facts = collect(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
+    write_artifacts(tmp_path / "out", render(policy.resolve(facts), method).artifacts)
+    (tmp_path / "out/launch").write_bytes(program.read_bytes())
+    return tmp_path / "out/launch"
+
+
+def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
+    """A Docker that waits with an answer."""
+    (tmp_path / "bin").mkdir()
+    client = tmp_path / "bin/docker"
+    client.write_text(CLIENT.format(waits=waits, directory=tmp_path))
+    client.chmod(0o755)
+    environ["PATH"] = f"{tmp_path}/bin:{environ['PATH']}"
+
+
+def _until(holds: Callable[[], bool], said: str) -> None:
+    until = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < until, said
+        time.sleep(0.01)
+
+
+def _children(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def _keeper(launcher: int) -> int:
+    return next(each for each in _children(launcher) if os.getpgid(each) == each)
+
+
+def _nobody_has(launcher: Path) -> bool:
+    """No process of this launcher's program is there."""
+    number = launcher.stat().st_ino
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            if (each / "exe").stat().st_ino == number:
+                return False
+        except OSError:
+            continue
+    return True
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("who", ["launcher", "command"])
+def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
+    """It is asked once more when the run ends. Who doesn't answer is ended, and so was the run."""
+    launcher = _rendered(tmp_path, program, "bwrap")
+    with subprocess.Popen(
+        [launcher, "sh", "-c", "echo up; read x"], env=environ,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        below = _children(_keeper(running.pid))
+        own = launcher.stat().st_ino
+        for each in below:
+            threads = len(list(Path(f"/proc/{each}/task").iterdir()))
+            if Path(f"/proc/{each}/exe").stat().st_ino == own and threads == 1:
+                os.kill(each, signal.SIGSTOP)
+        if who == "launcher":
+            running.kill()
+        running.stdin.close()
+        status = running.wait(WAIT)
+        _until(lambda: _nobody_has(launcher), "somebody goes on")
+    assert status == (-signal.SIGKILL if who == "launcher" else 137)
+    assert [each.name for each in (tmp_path / "home/p").iterdir()] == [".git"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_engine_that_does_not_answer_before_the_start(
+    number: int, tmp_path: Path, program: Path, environ: dict[str, str]
+) -> None:
+    _engine(tmp_path, environ, "network create")
+    launcher = _rendered(tmp_path, program, "docker", "network: {mode: proxy, allow: [example.com]}\n")
+    with subprocess.Popen(
+        [launcher, "true"], env=environ, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        _until(lambda: (tmp_path / "asked").exists() or running.poll() is not None, "nothing was asked")
+        running.send_signal(number)
+        began = time.monotonic()
+        _, said = running.communicate(timeout=WAIT)
+        _until(lambda: _nobody_has(launcher), "somebody goes on")
+    assert running.returncode == (-number if number == signal.SIGKILL else 128 + number), said
+    assert time.monotonic() - began < WAIT * 0.75  # each question has a minute
+    assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="its processes are traced as root")
+def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
+    """As one that waits for a file system which has gone, while who started the launcher is killed."""
+    _engine(tmp_path, environ, "no question")
+    launcher = _rendered(tmp_path, program, "docker")
+    tracing.become_subreaper()
+
+    def act(run: tracing.Traced) -> bool:
+        keepers = [each for each in run.processes if each != run.main and os.getpgid(each) == each]
+        watches = [each for keeper in keepers for each in _children(keeper)]
+        for each in (*watches[:1], *([run.main] if watches else [])):
+            os.kill(each, signal.SIGSTOP if each != run.main else signal.SIGKILL)
+        return bool(watches)
+
+    found = tracing.run(
+        (str(launcher), "true"), environ, tmp_path, tmp_path / "said",
+        programs={"launch"}, at=1, act=act, steady=lambda: False,
+    )  # fmt: skip
+    assert found.acted
+    _until(lambda: _nobody_has(launcher), "somebody goes on")
+    assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
