@@ -273,3 +273,14 @@ def test_a_link_where_something_is_mounted_is_refused(made: Callable[[], Project
     said = other.run("cat", "LICENSE", launcher=launcher)
     assert said.returncode == 125
     assert said.stdout == b""
+
+
+def test_what_was_refused_is_written(project: Project, tmp_path: Path) -> None:
+    file = tmp_path / "denials"
+    said = project.run("unshare", "--user", "true", environ={"SANDWRIGHT_DENIALS": str(file)})
+    assert b"Operation not permitted" in said.stderr
+    kind, _, _, error, count, which = file.read_text().splitlines()[0].split()
+    assert (kind, error, count, which) == ("call", "1", "1", "0")
+    file.unlink()
+    assert project.run("true", environ={"SANDWRIGHT_DENIALS": str(file)}).returncode == 0
+    assert not file.exists(), "nothing was refused"

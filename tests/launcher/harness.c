@@ -169,9 +169,12 @@ static void show_filter(const char *content, size_t length)
         return;
     }
     uint32_t action = filter_action(&program, &call);
+    struct program two[] = {program, program}, joined = filters_joined(NULL, two, 2);
+    uint32_t asked = joined.at == NULL ? action : filter_action(&joined, &call);
+    int error = filters_refusal(two, 2, &call, NULL);
     filter_ask(&program);
-    uint32_t asked = filter_action(&program, &call);
-    if (asked != (is_refusal(action) ? SECCOMP_RET_USER_NOTIF : action))
+    if (filter_action(&program, &call) != (is_refusal(action) ? SECCOMP_RET_USER_NOTIF : action) ||
+        (joined.at != NULL && asked != filter_action(&program, &call)) || (error != 0) != is_refusal(action))
         abort();
     show("%x", action);
 }

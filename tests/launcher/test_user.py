@@ -281,7 +281,17 @@ def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> 
                 started.terminate()
             started.communicate(timeout=WAIT)
         _until(functools.partial(_none, word), f"point {point}: something goes on")
-        assert person.run("echo", "next")[:2] == (0, b"next\n"), point
+        assert (again := person.run("echo", "next"))[:2] == (0, b"next\n"), (point, again)
         assert not [path for path in covers if path.exists()], point
     mounts = Path("/proc/self/mountinfo").read_text()
     assert str(person.account.place) not in mounts
+
+
+def test_roots_half_counts_what_it_refuses_in_its_callers_memory(person: Person) -> None:
+    file = person.project.home / "run" / "denials"
+    status, _, said = person.run("unshare", "--user", "true", SANDWRIGHT_DENIALS=str(file))
+    assert (status, b"Operation not permitted" in said) == (1, True), said
+    assert file.stat().st_uid == UID
+    assert file.read_text().split()[0] == "call"
+    assert file.read_text().split()[3:6] == ["1", "1", "0"]
+    file.unlink()

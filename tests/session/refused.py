@@ -13,8 +13,26 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {
-    "x86_64": {"ptrace": 101, "bpf": 321, "keyctl": 250, "unshare": 272, "clone3": 435, "getppid": 110},
-    "aarch64": {"ptrace": 117, "bpf": 280, "keyctl": 219, "unshare": 97, "clone3": 435, "getppid": 173},
+    "x86_64": {
+        "ptrace": 101,
+        "bpf": 321,
+        "keyctl": 250,
+        "unshare": 272,
+        "clone3": 435,
+        "getppid": 110,
+        "setxattr": 188,
+        "seccomp": 317,
+    },
+    "aarch64": {
+        "ptrace": 117,
+        "bpf": 280,
+        "keyctl": 219,
+        "unshare": 97,
+        "clone3": 435,
+        "getppid": 173,
+        "setxattr": 5,
+        "seccomp": 277,
+    },
 }[platform.machine()]
 
 
@@ -53,12 +71,25 @@ def allowed() -> None:
         os.kill(1, 0)
 
 
-def refused(host: str) -> None:
-    """Planted: calls of the filter, datagrams, a socket of the host."""
+def calls() -> None:
+    """Planted: calls of the filter, and sockets that it refuses; one of a stream where that is made."""
     told = [call("ptrace", times=3), call("bpf", times=2), call("keyctl"), call("unshare", 0x10000000)]
     assert told == ["EPERM"] * 4, told
-    with contextlib.suppress(PermissionError):
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with contextlib.suppress(PermissionError):
+            socket.socket(socket.AF_UNIX, kind)
+
+
+def listener() -> None:
+    """Who had one of a newer filter could let run what ours asks for."""
+    allow = ctypes.create_string_buffer(bytes.fromhex("060000000000ff7f"))
+    filter_ = (ctypes.c_void_p * 2)(1, ctypes.addressof(allow))
+    assert call("seccomp", 1, 8, ctypes.addressof(filter_)) == "EBUSY"
+
+
+def refused(host: str) -> None:
+    """Planted: calls of the filter, datagrams, a socket of the host."""
+    calls()
     for _ in range(2):
         connect(host)
 
@@ -82,7 +113,17 @@ def edits(host: str, granted: str = "") -> None:
 
 
 if __name__ == "__main__":
-    allowed()
+    if sys.argv[1] in ("allowed", "refused", "edits", "many"):
+        allowed()
+    if sys.argv[1] == "allowed-calls":
+        assert call("getppid") == "ok"
+        assert call("clone3") == "ENOSYS"
+    if sys.argv[1] == "calls":
+        calls()
+    if sys.argv[2:] == ["xattr"]:
+        assert call("setxattr") == "ENOTSUP"
+    if sys.argv[1] == "listener":
+        listener()
     if sys.argv[1] == "refused":
         refused(*sys.argv[2:])
     if sys.argv[1] == "edits":

@@ -69,7 +69,7 @@ def test_planted_refusals_are_told_and_what_is_allowed_is_not(project: Project, 
         _call("bpf", 2),
         _call("keyctl", 1),
         _call("unshare", 1),
-        _call("socket", 1, kind="unix", field="network.own_sockets", source="built-in"),
+        _call("socket", 1, kind="datagram", field="network.own_sockets", source="built-in"),
         {
             "kind": "connect",
             "what": host,

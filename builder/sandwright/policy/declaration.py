@@ -13,6 +13,10 @@ from typing import Literal
 
 Level = Literal["exact", "stricter", "partly", "cannot", "unused"]
 
+Refused = Literal["calls", "sockets", "hosts", "bridge", "paths"]
+"""What a run may be told that it was refused: system calls, connections to Unix sockets of the host, hosts by
+the proxy, programs by the bridge, and paths."""
+
 ControlGroups = Literal["own", "caller", "daemon"]
 """Who makes the control groups that count processes together: the method by means of its own, the caller, who
 may have none without root, or an engine's daemon."""
@@ -30,7 +34,9 @@ class Support:
 class Declaration:
     """What a method makes of policies.
 
-    `support` is by feature; a feature that is not in it can't be enforced. `enforces` is False for the method
+    `support` is by feature; a feature that is not in it can't be enforced. `unseen` says which refusals it
+    can't tell of, and why; empty where it can. `closes` are the calls that it refuses itself, all or some of
+    their arguments, whatever the policy's filter says. `enforces` is False for the method
     that is no sandbox. `mounts`: a path is granted by a mount, which needs it to be there. `preset_limits` is
     why it keeps no limit of a preset, empty where it may. `outer_control_groups` are those of an outer
     container, by engine.
@@ -43,7 +49,13 @@ class Declaration:
     preset_limits: str = ""
     control_groups: ControlGroups = "own"
     outer_control_groups: Mapping[str, ControlGroups] = field(default_factory=dict)
+    unseen: Mapping[Refused, str] = field(default_factory=dict)
+    closes: frozenset[str] = frozenset()
 
     def of(self, feature: str) -> Support:
         """What the method makes of a feature."""
         return self.support.get(feature, Support("cannot", f"{self.method} doesn't declare it"))
+
+    def hides(self, refused: Refused) -> str:
+        """Why such refusals can't be told after a run; empty where they can."""
+        return self.unseen.get(refused, f"{self.method} doesn't declare it")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sandwright.methods import METHODS, registry
+from sandwright.policy.declaration import Refused
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES
@@ -36,6 +37,13 @@ POLICIES = (
 
 VERIFIED = tuple(name for name in PROVED if name in METHODS)
 """The methods of policies that `verify` proves; it knows some under further names."""
+
+_REFUSED: Mapping[Refused, str] = {
+    "calls": "system calls",
+    "sockets": "connections to Unix sockets of the host",
+    "hosts": "hosts, by the proxy",
+    "paths": "paths",
+}
 
 GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.read-all": ("files/read",),
@@ -88,7 +96,7 @@ _LEVELS: Mapping[str, str] = {
 
 def texts() -> dict[str, str]:
     """The generated parts of the pages about methods, by name."""
-    found = {"matrix": matrix(), "probes": probes_text(), "work": work_text()}
+    found = {"matrix": matrix(), "probes": probes_text(), "work": work_text(), "denials": denials()}
     for method in METHODS:
         found[f"support {method}"] = support(method)
     return found
@@ -101,6 +109,21 @@ def matrix() -> str:
         for feature in FEATURES
     ]
     return table(["feature", *METHODS], rows)
+
+
+def denials() -> str:
+    """Which refusals can be told after a run: by method, and why not."""
+    rows = []
+    for refused, about in _REFUSED.items():
+        reasons = {method: registry.declaration(method).hides(refused) for method in METHODS}
+        for reason in sorted(set(reasons.values()), key=list(reasons.values()).index):
+            names = _joined(each for each, own in reasons.items() if own == reason)
+            rows.append([about, names, f"no: {reason}" if reason else "yes"])
+    return table(["what was refused", "under", "told"], rows)
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(code(each) for each in names)
 
 
 def support(method: str) -> str:

@@ -5,6 +5,7 @@ All of it is known when the policy is rendered.
 
 from __future__ import annotations
 
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
@@ -13,22 +14,41 @@ from sandwright.seccomp.action import ALLOW
 _FROM_STRICT_ON = ("strict", "default", "build")
 
 
-def deciding(policy: ResolvedPolicy) -> dict[str, object]:
-    """What `session.denials` needs of a policy, as JSON.
+def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, object]:
+    """What `session.denials` needs of a policy and its method, as JSON.
 
-    `seccomp`, `sockets`, `own`, `allow`: where these fields get their values. `looser`: profiles that allow
-    more, each with the calls that it then allows whatever their arguments are. `shipped`: the profile is one
-    of ours. `never`: sockets that no policy can list.
+    `seccomp`, `sockets`, `allow`, `method`: where these fields get their values. `own`: the field that
+    refuses Unix sockets inside, where it gets its value, and the edit that allows them, but for those of
+    datagrams. `looser`: profiles that allow more, each with the calls that it then allows whatever their
+    arguments are, as far as the method does. `shipped`: the profile is one of ours. `never`: sockets that no
+    policy can list.
     """
     return {
         "seccomp": f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
         "sockets": str(policy.source("network.unix_sockets")),
-        "own": str(policy.source("network.own_sockets")),
+        "method": f"{declaration.method} ({policy.source('method')})",
+        "own": _own(policy, declaration),
         "allow": str(policy.source("network.allow")),
-        "looser": _looser(policy.process.seccomp),
+        "looser": _looser(policy.process.seccomp, declaration.closes),
         "shipped": policy.process.seccomp in _FROM_STRICT_ON,
         "never": [_placed(each, policy) for each in SOCKETS],
     }
+
+
+def _makes(declaration: Declaration) -> bool:
+    """Whether programs inside can have Unix sockets of their own under a method."""
+    return declaration.of("network.own-sockets").level == "exact"
+
+
+def _own(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, str, str | None]:
+    network = policy.network
+    if not _makes(declaration):
+        return "method", f"{declaration.method} ({policy.source('method')})", None
+    if network.own_sockets and network.mode == "host":
+        return "network.mode", str(policy.source("network.mode")), None
+    edit = "network: {own_sockets: true}"
+    wanted = not network.own_sockets and network.mode != "host"
+    return "network.own_sockets", str(policy.source("network.own_sockets")), edit if wanted else None
 
 
 def _placed(path: str, policy: ResolvedPolicy) -> str:
@@ -36,10 +56,10 @@ def _placed(path: str, policy: ResolvedPolicy) -> str:
     return path.replace("~", policy.facts.home, 1).replace("$UID", str(policy.facts.uid))
 
 
-def _looser(name: str) -> list[tuple[str, list[str]]]:
+def _looser(name: str, closed: frozenset[str]) -> list[tuple[str, list[str]]]:
     if name not in _FROM_STRICT_ON:
         return []
-    known = _outright(name)
+    known = _outright(name) | closed
     others = _FROM_STRICT_ON[_FROM_STRICT_ON.index(name) + 1 :]
     return [(other, sorted(_outright(other) - known)) for other in others]
 

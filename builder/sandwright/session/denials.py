@@ -1,11 +1,11 @@
 """Tells what a run was refused, how often, by which line of which layer, and what would allow it.
 
-The launcher counts what the filter of system calls and its supervisor of connections refuse (bwrap), and
-writes it to a private file; a proxy's refusals come from `beside`. A line of `run --denials FILE` is JSON:
+The launcher counts what the filters of system calls and its supervisor of connections refuse, and writes it
+to a private file; a proxy's refusals come from `beside`. A line of `run --denials FILE` is JSON:
 
 | field | what |
 |---|---|
-| `kind` | `syscall`, `unix`, `connect`, `proxy`, `omitted` |
+| `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT |
 | `error` | the name of the error that the program was told; absent for `proxy` |
 | `count` | how often |
@@ -13,9 +13,9 @@ writes it to a private file; a proxy's refusals come from `beside`. A line of `r
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
 | `opens` | what else the edit opens |
 
-`unix` is a call that makes a Unix socket of datagrams, `connect` a connection to a Unix socket, `omitted`
-counts what found no room, and has nothing else. Programs inside choose paths and hosts: they are cut to
-`MOST_TEXT` characters, and what no terminal should obey is escaped.
+`unix` is a call that makes a Unix socket, `datagram` one that makes a Unix socket of datagrams, `connect` a
+connection to a Unix socket, `omitted` counts what found no room, and has nothing else. Programs inside choose
+paths and hosts: they are cut to `MOST_TEXT` characters, and what no terminal should obey is escaped.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _COLUMNS = {0xC000003E: "amd64", 0xC00000B7: "arm64", 0x40000003: "i386", 0x4000
 
 _SOCKET = "whatever the program that listens there does for who connects"
 _HOST = "this host, to every program inside"
+_OWN = "Unix sockets between programs inside"
 
 
 def told(
@@ -105,7 +106,8 @@ def end(asked: dict[str, Any], proxied: dict[str, int] | None, tell: Callable[[s
 def _lines(each: dict[str, Any]) -> Iterator[str]:
     what = {
         "syscall": "the system call {}",
-        "unix": "a Unix socket of datagrams by {}",
+        "unix": "a Unix socket by {}",
+        "datagram": "a Unix socket of datagrams by {}",
         "connect": "to connect to {}",
         "proxy": "the host {}",
     }[each["kind"]]
@@ -126,31 +128,39 @@ def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
         return
     for line in content.splitlines():
         kind, *words = line.split()
-        if kind in ("call", "local"):
-            yield _call(*(int(each) for each in words), decided=decided, local=kind == "local")
+        if kind in ("call", "local", "datagram"):
+            yield _call(kind, [int(each) for each in words], decided)
         elif kind == "connect":
             yield _connect(int(words[0]), int(words[1]), bytes.fromhex(words[2]), decided)
         elif int(words[0]):
             yield {"kind": "omitted", "count": int(words[0])}
 
 
-def _call(
-    architecture: int, number: int, error: int, count: int, *, decided: dict[str, Any], local: bool
-) -> dict[str, object]:
+def _call(kind: str, numbers: list[int], decided: dict[str, Any]) -> dict[str, object]:
+    """`numbers` are the architecture, the call, its error, how often, and which filter: 0 is the policy's."""
+    architecture, number, error, count, own = numbers
     name = _name(architecture, number)
     head: dict[str, object] = {"what": name, "error": _error(error), "count": count}
-    if not decided["shipped"] and (local or name == "io_uring_setup"):
-        fields = "process.seccomp or network.own_sockets"
-        return {"kind": "syscall"} | head | _why(fields, decided["seccomp"], None, "")
-    if local:
-        return {"kind": "unix"} | head | _why("network.own_sockets", decided["own"], None, "")
-    for profile, names in decided["looser"]:
-        if name in names:
-            others = [each for each in names if each != name]
-            opens = f"{len(others)} more calls: {', '.join(others)}"
-            edit = f"process: {{seccomp: {profile}}}"
-            return {"kind": "syscall"} | head | _why("process.seccomp", decided["seccomp"], edit, opens)
-    return {"kind": "syscall"} | head | _why("process.seccomp", decided["seccomp"], None, "")
+    if kind != "call" and (own or decided["shipped"]):
+        return _socket(kind, decided, head)
+    field, source, edit, opens = "process.seccomp", decided["seccomp"], None, ""
+    if own:
+        field, source = "method", decided["method"]
+    elif not decided["shipped"] and (kind != "call" or name == "io_uring_setup"):
+        field = "process.seccomp or network.own_sockets"
+    else:
+        profile, names = next((each for each in decided["looser"] if name in each[1]), ("", []))
+        others = [each for each in names if each != name]
+        opens = f"{len(others)} more calls: {', '.join(others)}"
+        edit = f"process: {{seccomp: {profile}}}" if profile else None
+    return {"kind": "syscall"} | head | _why(field, source, edit, opens)
+
+
+def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict[str, object]:
+    """A Unix socket that could not be made. One of datagrams can't be in any case."""
+    field, source, edit = decided["own"]
+    told = {"kind": "datagram" if kind == "datagram" else "unix"}
+    return told | head | _why(field, source, None if kind == "datagram" else edit, _OWN)
 
 
 def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:

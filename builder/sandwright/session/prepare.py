@@ -296,7 +296,7 @@ def _prepared(
     properties = registry.properties(backend.name)
     return CachedSandbox(
         after=writable.places(resolved, registry.declaration(backend.name)),
-        decided=deciding(resolved),
+        decided=deciding(resolved, registry.declaration(backend.name)),
         covers=_covers(resolved, properties),
         method=backend.name,
         project=resolved.facts.project,

@@ -29,7 +29,7 @@ static int bell[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
-static bool released, ran, refused, once_more, inits;
+static bool released, ran, refused, once_more;
 static char said[4096];         /* what bubblewrap told since the last line */
 static size_t said_length;
 
@@ -48,12 +48,9 @@ static void check(struct run *run)
         add(&given, value + 1);
     }
     /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
-    inits = run->terminal || run->plan.supervised;
-    if (inits) { /* `--new-session` takes a terminal away */
-        char *const bind[] = {"--as-pid-1", "--ro-bind", text("%s/launch", run->directory), (char *)INIT};
-        add_all(&given, &(struct words){(char **)bind, 4});
-        init_command(run, INIT, run->terminal ? text("%d", BELL) : "-");
-    }
+    char *const first_bind[] = {"--as-pid-1", "--ro-bind", text("%s/launch", run->directory), (char *)INIT};
+    add_all(&given, &(struct words){(char **)first_bind, 4});
+    init_command(run, INIT, run->terminal ? text("%d", BELL) : "-");
     if (run->plan.shims) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
@@ -68,8 +65,7 @@ static void check(struct run *run)
     }
     if (run->plan.proxy)
         egress_check(run);
-    if (run->plan.supervised)
-        notify_command(run, CONFINED);
+    notify_command(run, CONFINED);
 }
 
 static void prepare(struct run *run)
@@ -80,8 +76,7 @@ static void prepare(struct run *run)
         refuse_errno("no pipe can be made");
     run->bell = bell[0];
     run->wakes = says[0];
-    if (run->plan.supervised)
-        notify_start(run);
+    notify_start(run);
 }
 
 /* A number that bubblewrap knows it by. */
@@ -139,7 +134,7 @@ static _Noreturn void become(struct run *run, bool tries)
         refuse("there is no memory");
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), in_memory("settings", settings, length),
-                   run->plan.supervised ? notify_filter() : artifact(run, "seccomp.bpf"),
+                   notify_asking(),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
                    bell[1]};
@@ -171,8 +166,7 @@ static void limit(int resource, rlim_t most, pid_t process, const char *name)
 static void start(struct run *run)
 {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    if (run->plan.supervised)
-        notify_hand_over(); /* above what `files` lets be opened, perhaps */
+    notify_hand_over(); /* above what `files` lets be opened, perhaps */
     if (run->plan.files >= 0) /* for bubblewrap too, so that no program inside can lift it */
         limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
@@ -180,11 +174,11 @@ static void start(struct run *run)
 
 static void started(struct run *run)
 {
+    (void)run;
     close(block[0]);
     close(says[1]);
     close(bell[1]);
-    if (run->plan.supervised)
-        notify_started();
+    notify_started();
 }
 
 static void end(struct run *run)
@@ -253,22 +247,14 @@ static void readable(struct run *run)
         let_go(run);
 }
 
-/* To the command itself: bubblewrap, which is between, would die of it and take the command along. */
+/* Not to bubblewrap, which is between: it would die of it and take the command along. */
 static bool deliver(struct run *run, int number)
 {
     (void)run;
     pid_t command;
-    if (!released || children_of(first, &command, 1) == 0)
-        return false;
-    if (inits) /* it waits for signals once it has started the command, and hands them on */
-        return first_handle >= 0 && syscall(SYS_pidfd_send_signal, first_handle, number, NULL, 0) == 0;
-    int handle = (int)syscall(SYS_pidfd_open, command, 0);
-    bool there = handle >= 0 && parent_of(command) == first;
-    if (there)
-        syscall(SYS_pidfd_send_signal, handle, number, NULL, 0);
-    if (handle >= 0)
-        close(handle);
-    return there;
+    /* init waits for signals once it has started the command, and hands them on. */
+    return released && children_of(first, &command, 1) > 0 && first_handle >= 0 &&
+           syscall(SYS_pidfd_send_signal, first_handle, number, NULL, 0) == 0;
 }
 
 /* bubblewrap exits with 1 when it could not run the command. What kept it from that is seen with a command that can't be

@@ -1,5 +1,7 @@
-/* launch --confine PROGRAM CHANNEL FILTER COMMAND...: the first program inside. It hands connect(2) of all that is started from here to the
- * supervisor outside (notify.c), and becomes the command. */
+/* The filters of what is about to run, with a listener that goes to the supervisor outside (notify.c): refusals are asked,
+ * and connect(2) where the supervisor connects.
+ * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND...: the first program inside bubblewrap. It does so, and becomes the
+ * command. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -70,38 +72,40 @@ static struct sock_filter asks[] = {
 };
 _Static_assert(sizeof asks / sizeof *asks <= ASKS, "room for them");
 
-static int program, channel, rendered; /* descriptors: this program, the supervisor's, the sandbox's own filter */
+/* Where the supervisor connects nothing. */
+static struct sock_filter keeps[] = {
+    /*  0 */ LOAD(arch),
+    /*  1 */ IS(OTHER, 0, 2),
+    /*  2 */ LOAD(nr),
+    /*  3 */ IS(OTHER_SECCOMP, 3, 6),
+    /*  4 */ LOAD(nr),
+    /*  5 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
+    /*  6 */ IS(SYS_seccomp, 0, 3),
+    /*  7 */ LOAD(args[1]),
+    /*  8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1),
+    /*  9 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
+};
+_Static_assert(sizeof keeps / sizeof *keeps <= ASKS, "room for them");
 
 bool is_connect(const struct seccomp_data *call)
 {
     return call->arch == OTHER ? call->nr == OTHER_CONNECT : (call->nr & ~0x40000000) == SYS_connect;
 }
 
-/* Behind those asks, what the filter of the sandbox asks, which is loaded already: only the newest has a listener. */
-static struct sock_fprog whole_filter(void)
+static long load(const struct program *filter, unsigned long flags)
 {
-    static struct sock_filter whole[MOST_INSTRUCTIONS];
-    const size_t first = sizeof asks / sizeof *asks;
-    memcpy(whole, asks, sizeof asks);
-    ssize_t got = read(rendered, whole + first, sizeof whole - sizeof asks);
-    if (got <= 0 || (size_t)got % sizeof *whole != 0)
-        refuse("the filter can't be read");
-    return (struct sock_fprog){(unsigned short)(first + (size_t)got / sizeof *whole), whole};
+    const struct sock_fprog program = {(unsigned short)filter->count, filter->at};
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
 
-static int listen_for_calls(void)
+static long load_with_listener(const struct program *filter)
 {
-    const struct sock_fprog filter = whole_filter();
-    unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
-    if (listener < 0 && errno == EINVAL)
-        listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
-    if (listener < 0)
-        refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
-    return (int)listener;
+    const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    long listener = load(filter, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+    return listener < 0 && errno == EINVAL ? load(filter, flags) : listener;
 }
 
-static bool hand_over(int listener)
+static bool hand_over(int channel, int listener)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -120,20 +124,81 @@ static bool hand_over(int listener)
     return got == 1;
 }
 
-_Noreturn void confine(char **words)
+/* Whether the filters let the listener be handed over: a question that nobody answers yet would wait for ever. */
+static bool can_hand_over(const struct program *filters, size_t count)
 {
-    program = words[0] == NULL ? -1 : atoi(words[0]);
-    channel = program < 3 || words[1] == NULL ? -1 : atoi(words[1]);
-    rendered = channel < 3 || words[2] == NULL ? -1 : atoi(words[2]);
-    if (rendered < 3 || words[3] == NULL || fcntl(program, F_SETFD, FD_CLOEXEC) != 0 ||
-        fcntl(channel, F_SETFD, FD_CLOEXEC) != 0 || fcntl(rendered, F_SETFD, FD_CLOEXEC) != 0)
-        refuse("this is the part of the launcher that runs inside");
-    int listener = listen_for_calls();
-    if (!hand_over(listener))
+    static const struct seccomp_data needed[] = {{.nr = SYS_sendmsg, .arch = NATIVE, .args = {0, 0, MSG_NOSIGNAL}},
+                                                 {.nr = SYS_recvfrom, .arch = NATIVE, .args = {0, 0, 1}}};
+    for (size_t index = 0; index < sizeof needed / sizeof *needed; index++)
+        if (filters_refusal(filters, count, &needed[index], NULL) != 0)
+            return false;
+    return true;
+}
+
+/* An error goes before a question (seccomp(2)), so that those which are loaded already may ask. */
+static void load_plain(const struct program *filters, size_t count)
+{
+    for (size_t index = count; index-- > 0;)
+        if (load(&filters[index], 0) != 0)
+            refuse_errno("the filter can't be set");
+}
+
+/* What the older ones let a call go with, such as a line in the kernel's log, they alone keep. */
+static void load_asking(const struct program *filters, size_t count)
+{
+    for (size_t index = count; index-- > 0;) {
+        struct program asking = filters_joined(NULL, &filters[index], 1);
+        if (load(&asking, 0) != 0)
+            refuse_errno("the filter can't be set");
+    }
+}
+
+void confine_self(int channel, const struct program *filters, size_t count, bool connects)
+{
+    const struct program first = connects ? (struct program){asks, sizeof asks / sizeof *asks}
+                                          : (struct program){keeps, sizeof keeps / sizeof *keeps};
+    struct program whole = filters_joined(&first, filters, count);
+    bool able = whole.at != NULL && can_hand_over(filters, count);
+    if (able && count > 1)
+        load_asking(filters, count);
+    int fault = able ? 0 : EPERM, listener = able ? (int)load_with_listener(&whole) : -1;
+    if (listener < 0) {
+        errno = fault != 0 ? fault : errno;
+        if (connects)
+            refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
+        say("what is refused can't be told: %s (seccomp(2))", strerror(errno));
+        load_plain(filters, count);
+        return;
+    }
+    if (!hand_over(channel, listener))
         _exit(NOT_RUN); /* the supervisor has said why */
     close(listener);
-    close(channel);
-    close(program);
-    close(rendered);
-    exec_command(words + 3, environ);
+}
+
+static struct program read_filter(int file)
+{
+    static char bytes[MOST_INSTRUCTIONS * sizeof(struct sock_filter)];
+    struct program filter;
+    ssize_t got = read(file, bytes, sizeof bytes);
+    if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
+        refuse("the filter can't be read");
+    return filter;
+}
+
+_Noreturn void confine(char **words)
+{
+    int files[3]; /* this program, the supervisor's channel, the sandbox's own filter */
+    bool connects = words[0] != NULL && strcmp(words[0], "connects") == 0;
+    for (int index = 0; index < 3; index++) {
+        files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
+        if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
+            refuse("this is the part of the launcher that runs inside");
+    }
+    if (words[4] == NULL)
+        refuse("give a command to run");
+    struct program filter = read_filter(files[2]);
+    confine_self(files[1], &filter, 1, connects);
+    for (int index = 0; index < 3; index++)
+        close(files[index]);
+    exec_command(words + 4, environ);
 }

@@ -8,25 +8,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/audit.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launch.h"
 
-#if defined(__x86_64__)
-enum { NATIVE = AUDIT_ARCH_X86_64 };
-#else
-enum { NATIVE = AUDIT_ARCH_AARCH64 };
-#endif
 enum { MOST = 256, PATH = 108 };
+enum { MAX_ERRNO = 4095 }; /* as the kernel has it, which a filter's larger one becomes */
 
 struct refusal {
     uint32_t architecture; /* 0: of a socket */
     int number, error;     /* of the call */
-    bool local;            /* it makes a Unix socket */
+    int which;             /* of the filters: 0 is the policy's */
+    enum { NO_SOCKET, LOCAL, DATAGRAM } local; /* whether it makes a Unix socket */
     uint64_t count;
     unsigned char length, path[PATH];
 };
@@ -36,6 +33,7 @@ static struct refusals {
     uint64_t others; /* that found no room */
     struct refusal each[MOST];
 } *shared;
+static int memory = -1;
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the filter */
@@ -121,44 +119,115 @@ void filter_ask(struct program *program)
             program->at[index].k = SECCOMP_RET_USER_NOTIF;
 }
 
+int filters_refusal(const struct program *filters, size_t count, const struct seccomp_data *call, int *which)
+{
+    for (size_t index = 0; index < count; index++) {
+        uint32_t action = filter_action(&filters[index], call);
+        if (which != NULL)
+            *which = (int)index;
+        if (is_refusal(action))
+            return (int)(action & SECCOMP_RET_DATA) < MAX_ERRNO ? (int)(action & SECCOMP_RET_DATA) : MAX_ERRNO;
+    }
+    return 0;
+}
+
+/* What one lets go, the next decides: as before, the strictest answer counts, and of errors the first one. */
+static void append(struct program *whole, const struct program *part, bool last)
+{
+    struct sock_filter *at = whole->at + whole->count;
+    memcpy(at, part->at, part->count * sizeof *at);
+    for (size_t index = 0; index < part->count; index++)
+        if (!last && at[index].code == (BPF_RET | BPF_K) &&
+            (int32_t)(at[index].k & SECCOMP_RET_ACTION_FULL) > (int32_t)SECCOMP_RET_USER_NOTIF)
+            at[index] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)(part->count - index - 1));
+    whole->count += part->count;
+}
+
+struct program filters_joined(const struct program *first, const struct program *filters, size_t count)
+{
+    struct program whole = {take(2 * MOST_INSTRUCTIONS * sizeof *whole.at), 0};
+    if (first != NULL)
+        append(&whole, first, true);
+    for (size_t index = 0; index < count; index++) {
+        if (whole.count + filters[index].count > MOST_INSTRUCTIONS)
+            return (struct program){NULL, 0};
+        struct program part = {whole.at + MOST_INSTRUCTIONS, filters[index].count};
+        memcpy(part.at, filters[index].at, part.count * sizeof *part.at);
+        filter_ask(&part);
+        append(&whole, &part, index + 1 == count);
+    }
+    return whole;
+}
+
 /* ---- the counts */
+static bool map(void)
+{
+    void *made = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    shared = made == MAP_FAILED ? NULL : made;
+    return shared != NULL;
+}
+
 void denied_share(void)
 {
-    void *made = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED)
-        refuse("there is no memory");
-    shared = made;
+    memory = memfd_create("denials", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0 || ftruncate(memory, sizeof *shared) != 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0 ||
+        !map())
+        refuse_errno("there is no memory for what is refused");
+}
+
+int denied_memory(void)
+{
+    return memory;
+}
+
+bool denied_take(int taken)
+{
+    struct stat status;
+    int seals = fcntl(taken, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(taken, &status) != 0 || status.st_size < (off_t)sizeof *shared)
+        return false;
+    memory = taken;
+    return map();
+}
+
+/* Who else has the memory may have written anything there. */
+static size_t counted(void)
+{
+    size_t count = shared->count;
+    return count < MOST ? count : MOST;
 }
 
 static void count(const struct refusal *found)
 {
     pthread_mutex_lock(&counting);
-    size_t index = 0;
-    for (; index < shared->count; index++) {
+    size_t index = 0, known = counted();
+    for (; index < known; index++) {
         const struct refusal *each = &shared->each[index];
         if (each->architecture == found->architecture && each->number == found->number && each->error == found->error &&
-            each->local == found->local &&
+            each->local == found->local && each->which == found->which &&
             each->length == found->length && memcmp(each->path, found->path, PATH) == 0)
             break;
     }
     if (index == MOST)
         shared->others++;
-    else if (index < shared->count)
+    else if (index < known)
         shared->each[index].count++;
     else {
         shared->each[index] = *found;
         shared->each[index].count = 1;
-        shared->count++;
+        shared->count = known + 1;
     }
     pthread_mutex_unlock(&counting);
 }
 
-/* Of arguments only a socket's family counts: Unix sockets of some kinds are refused by own_sockets, not by the profile. */
-void denied_call(const struct seccomp_data *call, int error)
+/* Of arguments only a socket's family and kind count: Unix sockets are refused by own_sockets, not by the profile. */
+void denied_call(const struct seccomp_data *call, int error, int which)
 {
     bool makes = call->nr == SYS_socket || call->nr == SYS_socketpair;
     bool local = makes && call->arch == NATIVE && (uint32_t)call->args[0] == AF_UNIX;
-    count(&(struct refusal){.architecture = call->arch, .number = call->nr, .error = error, .local = local});
+    bool datagrams = (call->args[1] & SOCK_DGRAM) != 0; /* SOCK_RAW is taken for the same */
+    count(&(struct refusal){.architecture = call->arch, .number = call->nr, .error = error, .which = which,
+                            .local = !local ? NO_SOCKET : datagrams ? DATAGRAM : LOCAL});
 }
 
 void denied_socket(const char *path, int error)
@@ -170,9 +239,10 @@ void denied_socket(const char *path, int error)
     count(&found);
 }
 
-/* Lines: `call ARCHITECTURE NUMBER ERROR COUNT`, `local` with the same, `connect ERROR COUNT PATH` (hexadecimal), `others COUNT`. */
+/* Lines: `call ARCHITECTURE NUMBER ERROR COUNT FILTER`, `local` and `datagram` with the same, `connect ERROR COUNT PATH` (hexadecimal), `others COUNT`. */
 void denied_write(const char *name)
 {
+    static const char *const names[] = {"call", "local", "datagram"};
     if (shared == NULL || shared->count == 0)
         return;
     int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -181,10 +251,11 @@ void denied_write(const char *name)
         say("what was refused can't be told: %s: %s", name, strerror(errno));
         return;
     }
-    for (size_t index = 0; index < shared->count && index < MOST; index++) {
+    for (size_t index = 0; index < counted(); index++) {
         const struct refusal *each = &shared->each[index];
         if (each->architecture != 0)
-            fprintf(out, "%s %u %d %d %llu", each->local ? "local" : "call", each->architecture, each->number, each->error, (unsigned long long)each->count);
+            fprintf(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
+                    (unsigned long long)each->count, each->which);
         else
             fprintf(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
         for (size_t at = 0; at < each->length && at < PATH; at++)

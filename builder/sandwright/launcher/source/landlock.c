@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -22,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "denied.h"
 #include "landlock.h"
 
 enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
@@ -104,9 +103,11 @@ static const char *temporary(const struct run *run)
 static void check(struct run *run)
 {
     const char *lacks = landlock_lacks(landlock_version());
-    (void)run;
     if (lacks != NULL)
         refuse("%s", lacks);
+    notify_filter(run, "seccomp.bpf");
+    notify_filter(run, "closed.bpf");
+    denied_share();
 }
 
 static void prepare(struct run *run)
@@ -119,6 +120,7 @@ static void prepare(struct run *run)
     if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");
     run->bell = bell[0];
+    notify_start(run);
     make_run_directory(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
         refuse_errno("%s can't be made", temporary(run));
@@ -130,6 +132,7 @@ static void started(struct run *run)
     close(enders);
     enders = -1;
     close(bell[1]);
+    notify_started();
 }
 
 /* All of the domain have been killed when the ender has ended. */
@@ -260,15 +263,6 @@ static int make_outer_rules(void)
     return ruleset;
 }
 
-static void set_filter(const struct run *run, const char *name)
-{
-    size_t length;
-    char *content = checked_artifact(run, name, &length);
-    struct sock_fprog filter = {(unsigned short)(length / sizeof(struct sock_filter)), (struct sock_filter *)(void *)content};
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-        refuse_errno("the filter can't be set");
-}
-
 static void start(struct run *run)
 {
     close(ours);
@@ -284,12 +278,10 @@ static void start(struct run *run)
     landlock_enter(ruleset);
     if (chdir(run->plan.start_directory) != 0)
         refuse_errno("%s can't be entered", run->plan.start_directory);
-    close_others(&bell[1], 1);
+    close_others((int[]){bell[1], notify_channel()}, 2);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
         _exit(NOT_RUN);
-    /* Of two errors that filters give the kernel takes the last one's: the policy's. */
-    set_filter(run, "closed.bpf");
-    set_filter(run, "seccomp.bpf");
+    notify_confine();
     char *none = NULL;
     char *const *all = variables.count == 0 ? &none : variables.at;
     if (run->terminal)

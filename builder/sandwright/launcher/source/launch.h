@@ -147,12 +147,16 @@ bool remove_placeholders(struct run *run, bool wait);
 /* ---- command.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
 _Noreturn void exec_command(char **command, char *const *environment);
 
-/* ---- notify.c, confine.c: plan.supervised. A process of its own answers connect(2) of all that runs inside. */
+/* ---- notify.c, confine.c. A process of its own counts what the filters refuse to all that runs inside, and, with
+ * plan.supervised, answers its connect(2). */
+void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
 /* Launcher: puts `launch --confine` before the command, which finds three descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
 void notify_start(struct run *run);        /* keeper, before each start of the child: forks the supervisor */
-int notify_filter(void);                   /* child: a new descriptor of the filter, which asks where it refused */
+int notify_asking(void);                   /* child: a new descriptor of the filter, which asks where it refused */
 void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
+void notify_confine(void);                 /* or child, in place of --confine: loads the filters */
+int notify_channel(void);                  /* which it needs for that */
 void notify_started(void);                 /* keeper, after the child was forked */
 void notify_end(void);                     /* keeper */
 _Noreturn void confine(char **words);      /* inside */

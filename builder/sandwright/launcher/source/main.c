@@ -1,6 +1,6 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
  * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
- * launch --confine PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
+ * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>

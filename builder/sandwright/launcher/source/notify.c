@@ -27,12 +27,13 @@
 #endif
 
 enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
-enum { MAX_ERRNO = 4095 }; /* as the kernel has it, which a filter's larger one becomes */
 
 static struct broker broker = {-1, -1, -1, 0, NULL, 0};
 static int program = -1, ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
-static struct program filter, asking; /* as it was rendered; and as it is loaded */
+static struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
+static size_t filter_count;
+static bool connects; /* for programs inside */
 static pid_t supervisor;
 
 /* ---- connect(2) that waits */
@@ -145,16 +146,15 @@ static bool is_over(void)
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
-/* What the filter refuses, it refuses; connect(2) is made. */
+/* What the filters refuse, they refuse; connect(2) is made. */
 static int answer_to(const struct seccomp_notif *call)
 {
-    uint32_t action = filter_action(&filter, &call->data);
-    int error = (int)(action & SECCOMP_RET_DATA);
-    if (is_refusal(action)) {
-        denied_call(&call->data, error);
-        return error < MAX_ERRNO ? error : MAX_ERRNO;
+    int which, error = filters_refusal(filters, filter_count, &call->data, &which);
+    if (error != 0) {
+        denied_call(&call->data, error, which);
+        return error;
     }
-    if (!is_connect(&call->data))
+    if (!connects || !is_connect(&call->data))
         return EPERM; /* confine.c alone refuses it */
     return broker_connect(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args);
 }
@@ -243,12 +243,8 @@ static void learn_network(int process)
 }
 
 /* `own`: sockets of the sandbox are connected to, and not those listed alone. */
-static void serve(int channel, bool own)
+static void look_into(pid_t first, bool own)
 {
-    struct sigaction interrupts = {.sa_handler = nothing};
-    pid_t first = take_listener(channel);
-    if (first <= 0)
-        _exit(0); /* it has ended */
     int process = open(text("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
     int there = (int)syscall(SYS_pidfd_open, first, 0);
     if (process >= 0 && own)
@@ -260,6 +256,18 @@ static void serve(int channel, bool own)
     close(copied);
     close(there);
     close(process);
+}
+
+static void serve(int channel, bool own)
+{
+    struct sigaction interrupts = {.sa_handler = nothing};
+    pid_t first = take_listener(channel);
+    if (first <= 0)
+        _exit(0); /* it has ended */
+    if (connects)
+        look_into(first, own);
+    else
+        drop_rights();
     sigaction(SIGUSR1, &interrupts, NULL);
     keep_one_idle(0);
     if (threads == 0 || send(channel, "", 1, MSG_NOSIGNAL) != 1)
@@ -291,24 +299,31 @@ static _Noreturn void supervise(const struct run *run)
         setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
         refuse_errno("what looks after the sandbox's sockets can't be started");
     close_others(&ends[0], 1);
-    list_sockets(run);
+    if (connects)
+        list_sockets(run);
     serve(ends[0], run->plan.own_sockets);
     _exit(0);
 }
 
 /* ---- launcher, keeper and child */
+void notify_filter(const struct run *run, const char *name)
+{
+    size_t length;
+    const char *content = checked_artifact(run, name, &length);
+    if (!filter_parse(content, length, &filters[filter_count++]))
+        refuse("%s/%s: not of a kind whose refusals can be told", run->directory, name);
+}
+
 void notify_command(struct run *run, int descriptor)
 {
     struct words command = {0};
-    size_t length;
-    const char *content = checked_artifact(run, "seccomp.bpf", &length);
-    if (!filter_parse(content, length, &filter) || !filter_parse(content, length, &asking))
-        refuse("%s/seccomp.bpf: not of a kind whose refusals can be told", run->directory);
-    filter_ask(&asking);
+    notify_filter(run, "seccomp.bpf");
     denied_share();
+    connects = run->plan.supervised;
     at = descriptor;
     add(&command, text("/proc/self/fd/%d", at));
     add(&command, text("--confine"));
+    add(&command, connects ? "connects" : "counts");
     add(&command, text("%d", at));
     add(&command, text("%d", at + 1));
     add(&command, text("%d", at + 2));
@@ -332,24 +347,41 @@ void notify_start(struct run *run)
     ends[0] = -1;
 }
 
-int notify_filter(void)
+static int in_memory(const struct program *filter)
 {
-    size_t length = asking.count * sizeof *asking.at;
+    size_t length = filter->count * sizeof *filter->at;
     int file = memfd_create("filter", MFD_CLOEXEC);
-    if (file < 0 || write(file, asking.at, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
+    if (file < 0 || write(file, filter->at, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
         refuse_errno("the sandbox can't be given its filter");
     return file;
+}
+
+int notify_asking(void)
+{
+    struct program asking = filters_joined(NULL, filters, filter_count);
+    return in_memory(&asking);
+}
+
+void notify_confine(void)
+{
+    confine_self(ends[1], filters, filter_count, false);
+    close(ends[1]);
+}
+
+int notify_channel(void)
+{
+    return ends[1];
 }
 
 void notify_hand_over(void)
 {
     /* Above all, as one may be where the other goes. */
-    int files[] = {program, ends[1], notify_filter()};
+    int files[] = {program, ends[1], in_memory(&filters[0])};
     for (int index = 0; index < 3; index++)
         files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 3);
     for (int index = 0; index < 3; index++)
         if (files[index] < 0 || dup2(files[index], at + index) < 0)
-        refuse_errno("the sandbox can't be given what confines it");
+            refuse_errno("the sandbox can't be given what confines it");
 }
 
 void notify_started(void)

@@ -3,8 +3,8 @@
  * is root already: it makes namespaces, and in them a first process, which mounts the root of the run, becomes the
  * account in a child and runs the command there. What ends the first process ends all.
  *
- * Root's half takes three things from whoever calls it: the command, which gets no right but the account's; its
- * environment, which only the command gets; and a socket. Both are taken from the keeper, of whom nothing is believed
+ * Root's half takes four things from whoever calls it: the command, which gets no right but the account's; its
+ * environment, which only the command gets; a socket; and memory for what is refused. These are taken from the keeper, of whom nothing is believed
  * but that it runs this same program and that we descend from it. What is mounted and who is become is read again, from
  * beside the program that sudo was allowed to start.
  */
@@ -13,10 +13,8 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
-#include <linux/seccomp.h>
 #include <net/if.h>
 #include <pwd.h>
 #include <sched.h>
@@ -35,13 +33,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "denied.h"
 #include "launch.h"
 
 enum { RUNS, HAS_STOPPED };
 enum { OURS, THEIRS, MOST = 1 << 26, SUDO_ASKS = 10 };
 
 static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; a byte comes when the command runs, and when it stops */
-static int environment = -1;     /* what root's half reads: the socket's and the lock's number, and the environment */
+static int environment = -1;     /* what root's half reads: three descriptors' numbers, and the environment */
 static const char *sudo;         /* NULL when we are root */
 static bool running;
 
@@ -50,6 +49,8 @@ static void check(struct run *run)
 {
     struct stat status;
     const struct plan *plan = &run->plan;
+    notify_filter(run, "seccomp.bpf");
+    denied_share();
     if (getpwnam(plan->account) == NULL || stat(plan->account_place, &status) != 0 || !S_ISDIR(status.st_mode))
         refuse("this project has no account here yet: \"sandwright account-setup\" shows what makes one");
     if (geteuid() == 0) {
@@ -82,6 +83,7 @@ static void prepare(struct run *run)
     run->wakes = ends[OURS];
     tell_word(text("%d", ends[THEIRS]));
     tell_word(text("%d", run->lock));
+    tell_word(text("%d", denied_memory()));
     for (size_t index = 0; index < run->passed.count; index++)
         tell_word(run->passed.at[index]);
 }
@@ -381,7 +383,6 @@ static void make_root(const char *content, size_t length)
 /* ---- root's half: the command */
 static const struct passwd *account;
 static struct words variables;
-static const struct sock_fprog *filter;
 
 static void limit(int resource, rlim_t most, bool lower, const char *name)
 {
@@ -423,9 +424,8 @@ static _Noreturn void begin_command(struct run *run)
         _exit(NOT_RUN);
     if (chdir(run->plan.account_start) != 0)
         refuse_errno("%s can't be entered", run->plan.account_start);
-    close_others(NULL, 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter) != 0)
-        refuse_errno("the filter can't be set");
+    close_others((int[]){notify_channel()}, 1);
+    notify_confine();
     exec_command(run->command, variables.at);
 }
 
@@ -513,21 +513,10 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
         begin_command(run);
     if (command < 0)
         refuse_errno("no process can be made");
+    notify_started();
     job_begin(command);
     (void)!send(socket, "", 1, MSG_NOSIGNAL);
     leave_namespace(attend(socket, children, command, &watch));
-}
-
-static void read_filter(struct run *run)
-{
-    size_t length;
-    static struct sock_fprog program;
-    char *content = checked_artifact(run, "seccomp.bpf", &length);
-    program.len = (unsigned short)(length / sizeof(struct sock_filter));
-    program.filter = (struct sock_filter *)(void *)content;
-    if (length == 0 || length % sizeof(struct sock_filter) != 0 || length / sizeof(struct sock_filter) > BPF_MAXINSNS)
-        refuse("the filter can't be set");
-    filter = &program;
 }
 
 /* Makes the first process, and ends with it, or it with the keeper. */
@@ -541,7 +530,7 @@ static _Noreturn void root_half(struct run *run, int socket)
     if (account == NULL || account->pw_uid == 0 || account->pw_gid == 0)
         refuse("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
-    read_filter(run);
+    notify_start(run);
     add_all(&variables, &run->plan.account_settings);
     for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
         signal(ignored[index], SIG_IGN);
@@ -555,6 +544,7 @@ static _Noreturn void root_half(struct run *run, int socket)
             _exit(NOT_RUN);
         be_first(run, socket, steps, length);
     }
+    notify_started();
     if (first < 0 || (handle = (int)syscall(SYS_pidfd_open, first, 0)) < 0)
         refuse_errno("root can make no namespaces here, as in many containers");
     for (;;) {
@@ -611,12 +601,15 @@ void user_as_root(struct run *run, char **words)
         add(&all, content + at);
         at += (ssize_t)strlen(content + at) + 1;
     }
-    int socket = all.count < 2 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
+    int socket = all.count < 3 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
     if (socket < 0)
         refuse_errno("the launcher is gone");
     if (number(all.at[1]) >= 0) /* it is held until nothing runs here any more */
         run->lock = (int)syscall(SYS_pidfd_getfd, handle, number(all.at[1]), 0);
-    for (size_t index = 2; index < all.count; index++)
+    notify_filter(run, "seccomp.bpf");
+    if (!denied_take((int)syscall(SYS_pidfd_getfd, handle, number(all.at[2]), 0)))
+        refuse("what is refused can't be told");
+    for (size_t index = 3; index < all.count; index++)
         add(&variables, all.at[index]);
     root_half(run, socket);
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
+_RIGHTS = "macOS answers the program alone"
+
 DECLARATION = Declaration(
     "alcless",
     {
@@ -76,4 +78,11 @@ DECLARATION = Declaration(
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
     mounts=False,
+    unseen={
+        "calls": "there is no filter",
+        "sockets": _RIGHTS,
+        "hosts": reasons.UNSEEN_NO_PROXY,
+        "bridge": reasons.BRIDGE_OWNER,
+        "paths": _RIGHTS,
+    },
 )

@@ -59,4 +59,11 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
+    unseen={
+        "calls": "",
+        "sockets": "",
+        "hosts": "",
+        "bridge": "",
+        "paths": reasons.UNSEEN_MOUNTS,
+    },
 )

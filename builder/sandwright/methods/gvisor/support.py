@@ -21,4 +21,11 @@ DECLARATION = Declaration(
     },
     control_groups="caller",
     outer_control_groups={"docker": "daemon"},
+    unseen={
+        "calls": "gVisor's kernel answers them, and tells nobody",
+        "sockets": "gVisor connects to none",
+        "hosts": "",
+        "bridge": "",
+        "paths": "gVisor's kernel answers the program alone",
+    },
 )

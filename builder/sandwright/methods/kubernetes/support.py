@@ -5,6 +5,8 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
+_NODE = "the node's kernel answers the program alone"
+
 DECLARATION = Declaration(
     "kubernetes",
     {
@@ -75,4 +77,11 @@ DECLARATION = Declaration(
     },
     preset_limits="what a node has to spare is not known here",
     mounts=False,
+    unseen={
+        "calls": _NODE,
+        "sockets": _NODE,
+        "hosts": "the proxy is a Pod of its own: its log has them",
+        "bridge": reasons.UNSEEN_NO_BRIDGE,
+        "paths": _NODE,
+    },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandwright.methods.landlock.closed import closing_rules
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
@@ -78,4 +79,12 @@ DECLARATION = Declaration(
     },
     mounts=False,
     preset_limits=reasons.PROCESSES_OUTSIDE,
+    closes=frozenset(name for rule in closing_rules(network=False, listens=False) for name in rule.names),
+    unseen={
+        "calls": "",
+        "sockets": reasons.UNSEEN_NO_SOCKETS,
+        "hosts": reasons.UNSEEN_NO_PROXY,
+        "bridge": reasons.UNSEEN_NO_BRIDGE,
+        "paths": reasons.UNSEEN_MOUNTS,
+    },
 )

@@ -20,4 +20,11 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     control_groups="caller",
+    unseen={
+        "calls": reasons.UNSEEN_RUNTIME,
+        "sockets": reasons.UNSEEN_HIDDEN,
+        "hosts": "",
+        "bridge": "",
+        "paths": reasons.UNSEEN_MOUNTS,
+    },
 )

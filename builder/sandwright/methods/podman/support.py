@@ -22,4 +22,11 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     control_groups="caller",
+    unseen={
+        "calls": reasons.UNSEEN_RUNTIME,
+        "sockets": reasons.UNSEEN_HIDDEN,
+        "hosts": reasons.UNSEEN_PROXY,
+        "bridge": "",
+        "paths": reasons.UNSEEN_MOUNTS,
+    },
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
+_LOG = "macOS' own log has them: `log stream --predicate 'sender == \"Sandbox\"'`"
+
 DECLARATION = Declaration(
     "seatbelt",
     {
@@ -65,4 +67,11 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     mounts=False,
+    unseen={
+        "calls": _LOG,
+        "sockets": _LOG,
+        "hosts": "",
+        "bridge": "",
+        "paths": _LOG,
+    },
 )

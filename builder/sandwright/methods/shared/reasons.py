@@ -45,3 +45,12 @@ SOCKETS_BY_PATH = "seccomp can't tell sockets by path, and a readable socket can
 SUPERVISED = "the launcher connects for programs inside, to their own and to those listed"
 UNCOVERED = "a mount needs an existing path, and no placeholder is made outside the project"
 APPEARS = f"{UNCOVERED}; once such a name is made, no further run starts until you have looked"
+
+UNSEEN_MOUNTS = "the kernel answers the program alone; `sandwright explain read PATH` says what decides"
+UNSEEN_NO_SOCKETS = "none can be made: the call that makes one is told"
+UNSEEN_PROXY = "the proxy is in a container of the engine's, which goes with its log"
+UNSEEN_RUNTIME = "the runtime loads the filter, and the kernel answers the program alone"
+UNSEEN_SOCKETS = "they can't be told from others by the filter"
+UNSEEN_HIDDEN = "sockets of the host are covered by mounts"
+UNSEEN_NO_BRIDGE = "there is no bridge"
+UNSEEN_NO_PROXY = "there is no proxy"

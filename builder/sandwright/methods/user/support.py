@@ -61,4 +61,11 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
+    unseen={
+        "calls": "",
+        "sockets": reasons.UNSEEN_SOCKETS,
+        "hosts": "",
+        "bridge": reasons.BRIDGE_OWNER,
+        "paths": reasons.UNSEEN_MOUNTS,
+    },
 )
