@@ -60,6 +60,14 @@ def test_every_attempt_is_answered_with_the_system_s_own_word(program: Path, tmp
     ) == ["ok", "ENOENT", "ENOTDIR", "EEXIST", "EINVAL", "EINVAL", "SIGSEGV", "unknown", "ENOSYS"]
 
 
+def test_a_socket_of_its_own_leaves_no_file(program: Path, tmp_path: Path) -> None:
+    """/tmp may be the machine's, where nobody else would remove it."""
+    (tmp_path / "taken").touch()
+    own = (attempt("own-unix", tmp_path / "socket"), attempt("own-unix", tmp_path / "taken"))
+    assert _names(program, *own) == ["ok", "EADDRINUSE"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["probe", "taken"]
+
+
 def test_bytes_arrive_and_come_back_as_they_are(program: Path, tmp_path: Path) -> None:
     name, content = os.fsencode(tmp_path) + b"/\xff line\nbreak '\"$(x)", bytes(range(1, 256))
     (made, read, length) = _made(

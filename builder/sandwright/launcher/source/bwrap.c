@@ -18,6 +18,9 @@ enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100 
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
+/* Of its messages, those for what somebody changes on the host at that moment. */
+static const char *const PASSING[] = {"Unable to apply mount flags", "Unable to remount destination", "in mount table"};
+
 /* Through a mount that is read-only: by its process (/proc/N/exe) the host's could be changed else. */
 static const char INIT[] = "/dev/.sandwright-init";
 
@@ -275,7 +278,8 @@ static int not_run(struct run *run)
     if (child < 0 || wait_for(child, handle, TRYING) < 0 || pread(file, words, sizeof words - 1, 0) < 0)
         return NOT_RUN;
     close(file);
-    once_more = strstr(words, "Unable to apply mount flags") != NULL;
+    for (size_t index = 0; index < sizeof PASSING / sizeof *PASSING; index++)
+        once_more = once_more || strstr(words, PASSING[index]) != NULL;
     if (strstr(words, "execvp /proc/none/such: ") == NULL)
         return NOT_RUN;
     const char *found = strchr(typed, '/') != NULL ? typed : find_program(run, typed);

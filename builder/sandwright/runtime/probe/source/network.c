@@ -160,9 +160,13 @@ static int own_local(int skip, const struct arguments *given) {
     return length ? own_listener(&address, length) : ENAMETOOLONG;
 }
 
+/* The file stays where no directory of the sandbox's own goes with it. */
 static int own_unix(const struct arguments *given, struct value *value) {
     (void)value;
-    return own_local(0, given);
+    int error = own_local(0, given);
+    if (error != EADDRINUSE)
+        unlink(given->text[0]);
+    return error;
 }
 
 static int own_abstract(const struct arguments *given, struct value *value) {
