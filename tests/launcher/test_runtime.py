@@ -167,6 +167,12 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     own = before["process"].pop("env")
     found = after["process"].pop("env")
     assert (sorted(found[:2]), found[2:]) == (passed, own)
+    if method == "oci":
+        asking = json.loads((launcher.folder / "asking.json").read_bytes())
+        place = after["linux"]["seccomp"].pop("listenerPath")
+        assert re.fullmatch(rf"/proc/[0-9]+/fd/[0-9]+/listener|{launcher.scratch}/.*/{run}/listener", place)
+        assert after["linux"].pop("seccomp") == asking
+        assert before["linux"].pop("seccomp") != asking
     for config in (before, after):
         group = config["linux"].pop("cgroupsPath", None)
         assert group in (None, "/sandwright-run", f"/{run}")

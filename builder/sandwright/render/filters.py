@@ -24,7 +24,7 @@ from sandwright.seccomp import (
 )
 from sandwright.seccomp.abi import BOTH, Architecture
 from sandwright.seccomp.action import ActionKind
-from sandwright.seccomp.adapt import in_order, own_unix, without_unix
+from sandwright.seccomp.adapt import asking, in_order, own_unix, without_unix
 from sandwright.seccomp.document import kernel_version
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile, SeccompRule
 from sandwright.seccomp.resolve import for_machine, resolve
@@ -47,6 +47,22 @@ def oci_filter(
     """
     chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps, arch=arch)
     return oci_json(chosen, comments=comments)
+
+
+def asking_filter(
+    policy: ResolvedPolicy, *, host_sockets: bool, caps: Collection[str] = ()
+) -> tuple[Json, bytes] | None:
+    """`oci_filter` with refusals but ENOSYS as questions to a listener, and BPF that has the answers.
+
+    None for a file, whose default action may refuse: runtimes let nobody ask with that. Nobody inside can
+    have a listener of a newer filter, who could let run what this one asks for. Errors are those of
+    `engine_profile`.
+    """
+    if policy.process.seccomp not in SECCOMP_PROFILES:
+        return None
+    arch = architecture(policy)
+    chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps)
+    return oci_json(asking(chosen)), compile_profile(chosen, arch=arch)
 
 
 def gvisor_filter(policy: ResolvedPolicy, *, host_sockets: bool, caps: Collection[str] = ()) -> Json:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sandwright.seccomp.abi import NATIVE, Architecture
-from sandwright.seccomp.action import ALLOW, EPERM, NOTIFY, Action, ActionKind
+from sandwright.seccomp.action import ALLOW, ENOSYS, EPERM, NOTIFY, Action, ActionKind
 from sandwright.seccomp.catalogue import profile as shipped_profile
 from sandwright.seccomp.model import (
     ArgumentComparison,
@@ -94,6 +94,29 @@ def _asked(rule: SeccompRule) -> Iterator[SeccompRule]:
     if others:
         yield replace(rule, names=others)
     yield replace(rule, names=("connect",), action=NOTIFY)
+
+
+NEW_LISTENER = 1 << 3
+"""SECCOMP_FILTER_FLAG_NEW_LISTENER (linux/seccomp.h)."""
+
+
+def asking(profile: SeccompProfile) -> SeccompProfile:
+    """A profile of the catalogue whose refusals ask a listener, but for ENOSYS, by which programs go on.
+
+    Nobody gets a listener of a newer filter: that is EBUSY, as the kernel says while there is another.
+    """
+    flag = masked(1, 0, NEW_LISTENER), masked(1, NEW_LISTENER, NEW_LISTENER)
+    busy = Action(ActionKind.ERRNO, 16)
+    rules: list[SeccompRule] = []
+    for rule in profile.rules:
+        refuses = rule.action.kind is ActionKind.ERRNO and rule.action != ENOSYS
+        others = tuple(name for name in rule.names if name != "seccomp" or refuses)
+        if others:
+            rules.append(replace(rule, names=others, action=NOTIFY if refuses else rule.action))
+        if others != rule.names:
+            rules.append(replace(rule, names=("seccomp",), when=(*rule.when, flag[0])))
+            rules.append(replace(rule, names=("seccomp",), when=(*rule.when, flag[1]), action=busy))
+    return replace(profile, rules=tuple(rules))
 
 
 def without_ip(profile: SeccompProfile) -> SeccompProfile:

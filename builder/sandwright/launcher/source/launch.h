@@ -153,6 +153,9 @@ void notify_filter(const struct run *run, const char *name); /* launcher: an art
 /* Launcher: puts `launch --confine` before the command, which finds three descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
 void notify_start(struct run *run);        /* keeper, before each start of the child: forks the supervisor */
+/* Or: a socket at which a runtime of ours hands over the listener (`listenerPath` of its configuration). `apart`: it can't look
+ * at our descriptors. NULL, having said why: nobody is there. */
+const char *notify_listen(struct run *run, bool apart);
 int notify_asking(void);                   /* child: a new descriptor of the filter, which asks where it refused */
 void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
 void notify_confine(void);                 /* or child, in place of --confine: loads the filters */

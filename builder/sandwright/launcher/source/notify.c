@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ static int at; /* the descriptor inside at which the program is, and behind it t
 static struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
 static size_t filter_count;
 static bool connects; /* for programs inside */
+static pid_t keeper;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
 static pid_t supervisor;
 
 /* ---- connect(2) that waits */
@@ -258,9 +260,31 @@ static void look_into(pid_t first, bool own)
     close(process);
 }
 
+/* A runtime of ours connects, and no other process of the user's, nor one of the sandbox. */
+static int accept_runtime(int socket)
+{
+    struct ucred who;
+    socklen_t length = sizeof who;
+    int channel, yes = 1;
+    while ((channel = accept4(socket, NULL, NULL, SOCK_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0 ||
+        setsockopt(channel, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+        refuse_errno("what is refused can't be told");
+    pid_t above = who.pid;
+    while (above > 1 && above != keeper)
+        above = parent_of(above);
+    if (who.uid != geteuid() || above != keeper)
+        refuse("what is refused can't be told: process %d connected, and is none of the run's", (int)who.pid);
+    close(socket);
+    return channel;
+}
+
 static void serve(int channel, bool own)
 {
     struct sigaction interrupts = {.sa_handler = nothing};
+    if (keeper != 0)
+        channel = accept_runtime(channel);
     pid_t first = take_listener(channel);
     if (first <= 0)
         _exit(0); /* it has ended */
@@ -270,7 +294,7 @@ static void serve(int channel, bool own)
         drop_rights();
     sigaction(SIGUSR1, &interrupts, NULL);
     keep_one_idle(0);
-    if (threads == 0 || send(channel, "", 1, MSG_NOSIGNAL) != 1)
+    if (threads == 0 || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
         _exit(NOT_RUN);
     close(channel);
     look_after();
@@ -332,12 +356,8 @@ void notify_command(struct run *run, int descriptor)
     run->command = command.at;
 }
 
-void notify_start(struct run *run)
+static void fork_supervisor(struct run *run)
 {
-    notify_end();
-    program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-    if (program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        refuse_errno("what looks after the sandbox's sockets can't be started");
     supervisor = fork_child(&handle);
     if (supervisor < 0)
         refuse_errno("no process can be made");
@@ -345,6 +365,38 @@ void notify_start(struct run *run)
         supervise(run);
     close(ends[0]);
     ends[0] = -1;
+}
+
+void notify_start(struct run *run)
+{
+    notify_end();
+    program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+    if (program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        refuse_errno("what looks after the sandbox's sockets can't be started");
+    fork_supervisor(run);
+}
+
+/* In the run's directory, which is the user's alone. A path that is too long for an address leads through our descriptor,
+ * where the runtime may look at it. */
+const char *notify_listen(struct run *run, bool apart)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = text("%s/listener", run->state);
+    int directory = open(run->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (strlen(path) >= sizeof address.sun_path) {
+        if (apart) {
+            say("what is refused can't be told: %s is too long", path);
+            return NULL;
+        }
+        path = text("/proc/%d/fd/%d/listener", (int)getpid(), directory);
+    }
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
+    ends[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (directory < 0 || ends[0] < 0 || bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)
+        refuse_errno("nothing can be told of what is refused");
+    keeper = getpid();
+    fork_supervisor(run);
+    return path;
 }
 
 static int in_memory(const struct program *filter)

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "denied.h"
 #include "launch.h"
 
 enum { QUESTION = 10 }; /* seconds for a question to a runtime */
@@ -28,6 +29,7 @@ static int image_handle = -1;
 static struct words shown;  /* names at the image's root that are mounted */
 static struct words laid;   /* places inside, and files that lie there */
 static struct watch watch;
+static const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */
 
 /* ---- launcher: what it needs is there */
 static void open_image(struct run *run)
@@ -55,6 +57,14 @@ static void check_points(const struct run *run)
     }
 }
 
+static bool asks(const struct run *run)
+{
+    for (size_t index = 0; index < run->plan.config_holes.count; index += 2)
+        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0)
+            return true;
+    return false;
+}
+
 static void check(struct run *run)
 {
     if (run->plan.gvisor)
@@ -72,6 +82,10 @@ static void check(struct run *run)
     check_points(run);
     if (run->plan.proxy)
         egress_check(run);
+    if (asks(run)) {
+        notify_filter(run, "seccomp.bpf");
+        denied_share();
+    }
     run->uncontrolled = run->plan.gvisor; /* runsc's processes would die of its signals */
     init_command(run, INIT, run->terminal ? BELL : "-");
     if (run->plan.shims) {
@@ -178,6 +192,17 @@ static void put_terminal(FILE *out, const struct run *run)
     fprintf(out, run->terminal ? "true, \"consoleSize\": {\"height\": %d, \"width\": %d}" : "false", size.ws_row, size.ws_col);
 }
 
+/* The filter that asks, as it was rendered, with where the runtime finds who answers. */
+static void put_filter(FILE *out, const struct run *run)
+{
+    size_t length;
+    const char *asking = checked_artifact(run, "asking.json", &length);
+    fputs("{\"listenerPath\": ", out);
+    quote(out, listener);
+    fputc(',', out);
+    fwrite(asking + 1, 1, length - 1, out);
+}
+
 static void fill(FILE *out, const struct run *run, const char *hole, bool more)
 {
     if (strcmp(hole, "args") == 0)
@@ -192,6 +217,8 @@ static void fill(FILE *out, const struct run *run, const char *hole, bool more)
         fputs("\"path\": \"/proc/self/ns/net\", ", out);
     else if (strcmp(hole, "mounts") == 0)
         put_mounts(out, run);
+    else if (strcmp(hole, "seccomp") == 0)
+        put_filter(out, run);
     else
         refuse("config.json: nothing is known of its %s", hole);
 }
@@ -208,6 +235,8 @@ static void write_config(struct run *run)
         unsigned long begin = strtoul(run->plan.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
         if (begin < at || end < begin || end > length)
             refuse("config.json is not as it was rendered: render it again");
+        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0 && listener == NULL)
+            continue;
         fwrite(config + at, 1, begin - at, out);
         at = end;
         fill(out, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
@@ -230,6 +259,8 @@ static void prepare(struct run *run)
         refuse_errno("nothing can be made to hide files with");
     if (run->terminal)
         run->bell = make_bell(text("%s/bell", run->state));
+    if (asks(run))
+        listener = notify_listen(run, run->plan.rootless && run->plan.own_network);
     make_root(run);
     laid = image_files(run, image);
     write_config(run);

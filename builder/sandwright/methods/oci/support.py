@@ -21,7 +21,7 @@ DECLARATION = Declaration(
     },
     control_groups="caller",
     unseen={
-        "calls": reasons.UNSEEN_RUNTIME,
+        "calls": "",
         "sockets": reasons.UNSEEN_HIDDEN,
         "hosts": "",
         "bridge": "",

@@ -21,6 +21,7 @@ _HOLES: Mapping[str, re.Pattern[bytes]] = {
     "cgroup": re.compile(rb'^    "cgroupsPath": ("/sandwright-run")', re.MULTILINE),
     "network": re.compile(rb'^        ()"type": "network"', re.MULTILINE),
     "mounts": re.compile(rb'^  "mounts": \[()', re.MULTILINE),
+    "seccomp": re.compile(rb'^    "seccomp": (\{$.*?^    \})', re.MULTILINE | re.DOTALL),
 }
 """What a run puts into the configuration, in place of each group.
 
@@ -62,7 +63,9 @@ def runtime_launcher(
         image_private=tuple(private),
         own_network=own_network,
         host_names=policy.network.mode == "host",
-        config_holes=config_holes(config, own_network=own_network),
+        config_holes=config_holes(
+            config, own_network=own_network, asks=any(each.name == "seccomp.bpf" for each in files)
+        ),
         **shims,
     )
     return launch_program(policy, every, files, "runs a command in a container of an OCI runtime")
@@ -73,14 +76,14 @@ _NO_GROUP = (
 )
 
 
-def config_holes(config: bytes, *, own_network: bool) -> tuple[tuple[str, str], ...]:
+def config_holes(config: bytes, *, own_network: bool, asks: bool = False) -> tuple[tuple[str, str], ...]:
     """What a run puts into a configuration, with the first and last place of the bytes that it replaces."""
     found = {name: pattern.search(config) for name, pattern in _HOLES.items()}
     places = {name: match.span(1) for name, match in found.items() if match is not None}
     return tuple(
         (name, f"{begin} {end}")
         for name, (begin, end) in sorted(places.items(), key=lambda each: each[1])
-        if name != "network" or own_network
+        if (name != "network" or own_network) and (name != "seccomp" or asks)
     )
 
 

@@ -19,7 +19,7 @@ from sandwright.render.accounts import account_of, group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover
-from sandwright.render.filters import gvisor_filter, oci_filter
+from sandwright.render.filters import asking_filter, gvisor_filter, oci_filter
 from sandwright.render.hostnames import name_fields, name_files
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
@@ -66,12 +66,26 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
     files = (
         config,
+        *(() if gvisor else _asking(policy)),
         *root_accounts(policy),
         *_names(policy),
         mounts_artifact(plan.mounts, plan.covers),
     )
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
+
+
+ASKING = "asking.json"
+"""What a run puts in the place of the configuration's filter, to be told what is refused."""
+
+
+def _asking(policy: ResolvedPolicy) -> Iterator[Artifact]:
+    """The same filter with questions for refusals, and BPF by which the launcher answers them."""
+    held = load_baseline().capabilities["init" if policy.process.privileged else "none"]
+    found = asking_filter(policy, host_sockets=policy.network.mode == "host", caps=held)
+    if found is not None:
+        yield json_artifact(ASKING, found[0], "the filter, which asks the launcher where it refuses")
+        yield Artifact("seccomp.bpf", found[1], "what the launcher answers")
 
 
 def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:

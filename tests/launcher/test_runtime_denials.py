@@ -1,0 +1,108 @@
+"""What the filter of runc and crun refuses is told: they hand over its listener, to the launcher alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
+from sandwright import process
+
+__all__ = ["make"]
+
+NUMBERS = {
+    "x86_64": {"unshare": 272, "mount": 165, "sethostname": 170, "chroot": 161},
+    "aarch64": {"unshare": 97, "mount": 40, "sethostname": 161, "chroot": 51},
+}[platform.machine()]
+REFUSED = """
+busybox unshare -m busybox true
+busybox hostname other
+busybox hostname another
+busybox mount -t tmpfs none /tmp
+busybox chroot / busybox true
+exit 0
+"""
+ALLOWED = (
+    "busybox ls /; busybox ps; echo x >/tmp/x; busybox cat /proc/self/status; cat /absent; kill -0 99; exit 0"
+)
+
+
+def _with(runtime: str, launcher: Launcher) -> Path:
+    """Let it find one runtime alone, and have somewhere to write."""
+    _busybox(launcher.scratch / "image")
+    (launcher.scratch / "only").mkdir()
+    (launcher.scratch / "only" / runtime).symlink_to(process.which(runtime))
+    for name in ("newuidmap", "newgidmap"):
+        (launcher.scratch / "only" / name).symlink_to(f"/usr/bin/{name}")
+    file = launcher.scratch / "state" / "denials"
+    launcher.environment |= {"PATH": f"{launcher.scratch}/only", "SANDWRIGHT_DENIALS": str(file)}
+    return file
+
+
+def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedProcess[str]:
+    """crun refuses hybrid control groups: it doesn't see the second hierarchy."""
+    words = [str(launcher.folder / "launch"), "/bin/sh", "-c", script]
+    if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):
+        hiding = '/bin/umount /sys/fs/cgroup/unified && exec "$@"'
+        words = [process.which("unshare"), "--mount", "/bin/sh", "-c", hiding, "sh", *words]
+    return subprocess.run(
+        words, env=launcher.environment, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=WAIT, check=False,
+    )  # fmt: skip
+
+
+@ROOT
+@pytest.mark.parametrize(
+    "runtime", [pytest.param(each, marks=pytest.mark.needs(each, "busybox")) for each in ("runc", "crun")]
+)
+@pytest.mark.parametrize("policy", ["", "network: {mode: host}\n", "process: {privileged: true}\n"])
+def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) -> None:
+    launcher = make("oci", policy)
+    file = _with(runtime, launcher)
+    ended = _run(runtime, launcher, REFUSED)
+    assert ended.returncode == 0, ended.stderr
+    told = [line.split() for line in file.read_text().splitlines()]
+    found = {int(words[2]): (words[0], words[3], words[4]) for words in told if words[0] == "call"}
+    counts = {"unshare": "1", "mount": "1", "sethostname": "2", "chroot": "1"}
+    assert found == {NUMBERS[name]: ("call", "1", count) for name, count in counts.items()}
+    file.unlink()
+    ended = _run(runtime, launcher, ALLOWED)
+    assert ended.returncode == 0, ended.stderr
+    assert not file.exists(), file.read_text()
+
+
+@ROOT
+@pytest.mark.needs("busybox")
+def test_nobody_else_hands_over_a_listener(make: Make) -> None:
+    """A runtime waits; another process of the user connects first: what it sends counts for nothing."""
+    launcher = make("oci")
+    launcher.fake("touch {made}/waits; sleep 5; exit 0".replace("{made}", str(launcher.made)))
+    file = launcher.scratch / "state" / "denials"
+    launcher.environment["SANDWRIGHT_DENIALS"] = str(file)
+    with subprocess.Popen(
+        [launcher.folder / "launch", "/bin/true"],
+        env=launcher.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        until = time.monotonic() + WAIT
+        while not (launcher.made / "waits").exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        (run,) = launcher.runs()
+        assert run.stat().st_mode & 0o777 == 0o700
+        folder = os.open(run, os.O_PATH)
+        with socket.socket(socket.AF_UNIX) as other, Path(os.devnull).open() as nothing:
+            other.connect(f"/proc/self/fd/{folder}/listener")
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(other, [b"{}"], [nothing.fileno()])
+                assert other.recv(1) == b"", "it is let go"
+        os.close(folder)
+        said = running.communicate(timeout=WAIT)[1].decode()
+    assert f"process {os.getpid()} connected, and is none of the run's" in said
+    assert not file.exists()
