@@ -67,6 +67,12 @@ def _mount(target: str, flags: int, *, kind: bytes | None = None) -> None:
         raise OSError(ctypes.get_errno(), f"{target} can't be mounted")
 
 
+def _await(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(_POLL)
+
+
 def main(folder: Path) -> None:
     data = json.loads((folder / "start.json").read_text())
     _mount("/", _MS_REC | _MS_PRIVATE)
@@ -79,6 +85,8 @@ def main(folder: Path) -> None:
         subprocess.run(command, check=True, timeout=10)
     parts = Parts(folder, data["commands"], data["environment"])
     for name in data["commands"]:
+        if name == "kubelet":  # it ends when containerd is not there
+            _await(Path("/run/containerd/containerd.sock"))
         parts.start(name)
     (folder / "started").touch()
     while not select.select([0], [], [], _POLL)[0]:

@@ -161,10 +161,10 @@ def test_the_project_on_a_volume(person: Person) -> None:
     assert (person.project / "new").read_text() == "made\n"
 
 
-def claim(person: Person) -> None:
+def claim(person: Person, namespace: str = "") -> None:
     """A volume of the node with the project, which is this machine's directory."""
     os.chown(person.project, 65532, 65532)
-    name = person.name()
+    name = namespace or person.name()
     common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     volume = {
         "apiVersion": "v1",

@@ -106,6 +106,10 @@ def function_of(command: str) -> Callable[..., int | None]:
             from sandwright.cli.running import run
 
             return run
+        case "fleet":
+            from sandwright.cli.fleet import fleet
+
+            return fleet
         case "trust":
             from sandwright.cli.trust import trust
 

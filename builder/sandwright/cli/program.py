@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from sandwright.errors import SandwrightError
 
+RUNNING = ("run", "fleet")
+"""Commands that look for a policy themselves, as none has to be there."""
+
 NOTHING_RUN = 125
 """The exit status of `run` when it did not start the command."""
 
@@ -71,7 +74,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """
     try:
         check(command, values)
-        if POLICY in command.options and "policy" not in values and command.name != "run":
+        if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
             values = {**values, "policy": above("sandbox.yaml")}
     except _errors() as error:
         return _refused(error, command.name)

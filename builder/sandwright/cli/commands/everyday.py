@@ -7,6 +7,21 @@ from sandwright.cli.commands.options import FACTS, JSON, METHODS_REQUIRED, POLIC
 
 GROUP = "every day"
 
+METHOD = Option(
+    "method",
+    "METHOD",
+    "method of this run, in place of the policy's",
+    short="m",
+    offered="method",
+)
+PRESET = Option(
+    "preset",
+    "PRESET",
+    "a preset above the policy, such as agent-claude; then no policy has to be there",
+    repeatable=True,
+)
+TIME = Option("time", "TIME", "time limit: 90, 30m (as --set resources.time=TIME)", short="t")
+
 COMMANDS = (
     Command(
         "init",
@@ -37,26 +52,15 @@ COMMANDS = (
         "Run a command in the sandbox of a policy; exits as the command does.",
         options=(
             POLICY,
-            Option(
-                "method",
-                "METHOD",
-                "method of this run, in place of the policy's",
-                short="m",
-                offered="method",
-            ),
-            Option(
-                "preset",
-                "PRESET",
-                "a preset above the policy, such as agent-claude; then no policy has to be there",
-                repeatable=True,
-            ),
+            METHOD,
+            PRESET,
             Option(
                 "outer",
                 "ENGINE",
                 "engine whose container gVisor runs in: docker or podman (as --set outer=ENGINE)",
             ),
             SET,
-            Option("time", "TIME", "time limit: 90, 30m (as --set resources.time=TIME)", short="t"),
+            TIME,
             Option(
                 "cidfile",
                 "FILE",
@@ -80,6 +84,33 @@ COMMANDS = (
         ),
         details="Exits with 125 when it ran nothing, with the reason on standard error; with 124 when the "
         "time was up.",
+        takes_command=True,
+    ),
+    Command(
+        "fleet",
+        GROUP,
+        "Run a command many times in a cluster, each time in a sandbox of its own.",
+        options=(
+            Option("count", "N", "number of runs; JOB_COMPLETION_INDEX tells a run which it is, from 0"),
+            Option(
+                "rows", "FILE", "a row for each run: words behind COMMAND, quoted as in a shell, or as JSON"
+            ),
+            Option("parallel", "N", "runs at a time (default: 10)"),
+            Option("retries", "N", "restarts of a run that was killed from outside (default: 2)"),
+            Option("name", "NAME", "the fleet's name, to resume or remove it by (default: a new one)"),
+            Option(
+                "results", "FILE", "JSON lines, one for each run (default: fleet-NAME.jsonl; - for stdout)"
+            ),
+            Option("resume", "", "go on with the fleet NAME: collect the results that FILE has not"),
+            Option("remove", "", "end the fleet NAME, and remove it from the cluster"),
+            POLICY,
+            METHOD,
+            PRESET,
+            SET,
+            TIME,
+            TRUST,
+        ),
+        details="Exits with 6 when a run failed. Ctrl-C leaves the fleet to the cluster, where it goes on.",
         takes_command=True,
     ),
     Command(

@@ -12,6 +12,7 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import Question
 from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight
+from sandwright.methods.fleets import Fleet, FleetOrder
 from sandwright.methods.kubernetes import records
 from sandwright.methods.kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
 from sandwright.methods.kubernetes.jobrun import remove_job
@@ -76,6 +77,18 @@ class Kubernetes(Launched):
     def deliver(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher: it deletes the Job, whose command gets SIGTERM from the cluster."""
         return signalled([launcher], number)
+
+    def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
+        """An Indexed Job."""
+        from sandwright.methods.kubernetes.fleets.start import start  # noqa: PLC0415 - few runs are of fleets
+
+        return start(directory, order)
+
+    def find_fleet(self, name: str) -> Fleet | None:
+        """By its record, and the Job's uid."""
+        from sandwright.methods.kubernetes.fleets.start import find  # noqa: PLC0415 - likewise
+
+        return find(name)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
         """The Jobs of runs that were killed, by what they recorded here. No cluster is asked."""

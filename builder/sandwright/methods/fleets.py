@@ -1,0 +1,137 @@
+"""What a method offers that runs fleets: one command many times, elsewhere, where somebody keeps count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+MOST = 10_000
+"""Runs of one fleet."""
+
+
+@dataclass(frozen=True)
+class FleetOrder:
+    """What a fleet is to run.
+
+    `rows` has one entry for each run, by its index: the words behind `command`. At most `parallel` run at a
+    time. What was killed from outside is started again, `retries` times.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    parallel: int
+    retries: int
+
+
+@dataclass(frozen=True)
+class RunAttempt:
+    """One start of a run's command.
+
+    `name` is what it is called where it runs, `number` counts from 1. `status` is its exit status, None where
+    nobody knows. `reason` is the word there for how it ended. `seconds` are whole ones.
+    """
+
+    index: int
+    name: str
+    number: int
+    status: int | None
+    reason: str
+    seconds: int | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: by the attempt that counts, of so many.
+
+    `attempt` is None where the run was over before anybody saw how. `output` is what the attempt wrote, from
+    its beginning, None where it is gone; `truncated` says that it wrote more.
+    """
+
+    index: int
+    attempt: RunAttempt | None
+    attempts: int
+    output: bytes | None
+    truncated: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How far a fleet is: runs that are over, those that failed among them, and those that run now."""
+
+    over: int
+    failed: int
+    running: int
+
+
+class FleetWatcher(Protocol):
+    """Who is told how a fleet goes on, in the order in which it does."""
+
+    def has(self, index: int) -> bool:
+        """Whether this run's outcome is known already, as of a resumed fleet; it is not told again."""
+        ...
+
+    def settled(self, outcome: Outcome) -> None:
+        """A run is over."""
+        ...
+
+    def attempted(self, attempt: RunAttempt) -> None:
+        """An attempt is over that does not count, as another one follows."""
+        ...
+
+    def counted(self, counts: Counts) -> None:
+        """How far it is; also called when nothing has changed, about once a second."""
+        ...
+
+    def noted(self, text: str) -> None:
+        """Something that a person should know, in one line."""
+        ...
+
+
+class Fleet(Protocol):
+    """A fleet that was started, whether its runs are over or not."""
+
+    @property
+    def id(self) -> str:
+        """A name that no other fleet has, whatever they are called."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """Where it runs, for a person."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """The number of its runs."""
+        ...
+
+    def follow(self, watcher: FleetWatcher) -> None:
+        """Tell of it until every run is over.
+
+        It goes on when this is broken off. Raise SandwrightError when it is not there any more, or is not
+        what was started.
+        """
+        ...
+
+    def remove(self) -> None:
+        """End it, wait until nothing of it runs, and forget it. Raise SandwrightError when it stays."""
+        ...
+
+
+@runtime_checkable
+class FleetBackend(Protocol):
+    """A backend that runs fleets."""
+
+    def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
+        """Start one in the sandbox whose artifacts lie in `directory`.
+
+        Raise SandwrightError when nothing was started.
+        """
+        ...
+
+    def find_fleet(self, name: str) -> Fleet | None:
+        """The fleet of this user that was started from this machine under a name."""
+        ...

@@ -1,0 +1,179 @@
+"""Runs a fleet: one command many times, each in a sandbox of its own, by a method that can."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sandwright.errors import UsageError
+from sandwright.methods import registry
+from sandwright.methods.fleets import MOST, Counts, Fleet, FleetBackend, FleetOrder, Outcome, RunAttempt
+from sandwright.session import elsewhere, fleet_results, trust
+from sandwright.session.fleet_results import Results
+from sandwright.session.fleet_rows import read_rows
+from sandwright.session.request import RunRequest
+from sandwright.session.run import ready, sweep
+
+RETRIES = 2
+"""How often a run is started again that was killed from outside."""
+
+_NAME = re.compile("[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
+
+
+class FleetView(Protocol):
+    """Who shows a fleet to a person."""
+
+    def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
+        """A run is over."""
+        ...
+
+    def counted(self, counts: Counts) -> None:
+        """How far it is."""
+        ...
+
+    def noted(self, text: str) -> None:
+        """Something to know."""
+        ...
+
+
+@dataclass(frozen=True)
+class FleetSize:
+    """How many runs: `count`, or a file with a row for each; and how many at a time."""
+
+    count: int = 0
+    rows: str = ""
+    parallel: int = 10
+    retries: int = RETRIES
+
+
+@dataclass
+class FollowedFleet:
+    """A fleet, its results, and which words each of its runs has, where that is known here."""
+
+    name: str
+    fleet: Fleet
+    results: Results
+    rows: tuple[tuple[str, ...], ...]
+
+    def follow(self, view: FleetView) -> int:
+        """Write every result, and show it. Give the number of runs that did not end with 0.
+
+        Raise SandwrightError; the fleet goes on then.
+        """
+        if len(self.results.known) < self.fleet.count:
+            self.fleet.follow(_Watcher(self, view))
+        return sum(status != 0 for status in self.results.known.values())
+
+    def words(self, index: int) -> tuple[str, ...]:
+        """The row of a run."""
+        return self.rows[index] if index < len(self.rows) else ()
+
+
+def start(
+    request: RunRequest, size: FleetSize, *, name: str, results: str, say: Callable[[str], None]
+) -> FollowedFleet:
+    """Start a fleet. `say` is told what a person should know. Raise SandwrightError when nothing started."""
+    if not request.argv:
+        raise UsageError("give a command to run, behind --")
+    name = _checked(name) if name else secrets.token_hex(4)
+    rows = _rows(size)
+    order = FleetOrder(
+        name, tuple(request.argv), rows, _within(size.parallel, "parallel", 1, MOST), size.retries
+    )
+    _within(size.retries, "retries", 0, 100)
+    elsewhere.check(request.policy)
+    prepared = ready(request)
+    backend = registry.backend(prepared.method)
+    if not isinstance(backend, FleetBackend):
+        able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
+        raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
+    said = trust.Loosened(*prepared.loosened).line()
+    for note in (prepared.instead, *(prepared.notes if prepared.fresh else ()), said):
+        if note:
+            say(note)
+    sweep()
+    path = results or default_results(name)
+    descriptor = 1 if path == "-" else fleet_results.open_new(path, name)
+    try:
+        fleet = backend.start_fleet(Path(prepared.directory), order)
+    except BaseException:
+        if descriptor != 1:
+            os.close(descriptor)
+            os.unlink(path)  # noqa: PTH108 - it is new and empty
+        raise
+    return FollowedFleet(name, fleet, Results(name, fleet.id, descriptor, {}), rows)
+
+
+def resume(name: str, results: str, size: FleetSize) -> FollowedFleet:
+    """A fleet that was started before. Raise UsageError where there is none of that name."""
+    fleet = find(name)
+    path = results or default_results(name)
+    known = Results(name, fleet.id, 1, {}) if path == "-" else fleet_results.open_known(path, name, fleet.id)
+    rows = read_rows(size.rows) if size.rows else ()
+    return FollowedFleet(name, fleet, known, rows)
+
+
+def find(name: str) -> Fleet:
+    """The fleet of a name. Raise UsageError."""
+    _checked(name)
+    for each in registry.names():
+        backend = registry.backend(each)
+        found = backend.find_fleet(name) if isinstance(backend, FleetBackend) else None
+        if found is not None:
+            return found
+    raise UsageError(f"you have started no fleet {name} here that is still there")
+
+
+def default_results(name: str) -> str:
+    """The file that a fleet's results go to where no other is named."""
+    return f"fleet-{name}.jsonl"
+
+
+def _rows(size: FleetSize) -> tuple[tuple[str, ...], ...]:
+    if bool(size.count) == bool(size.rows):
+        raise UsageError("give --count, or --rows with a file that has a row for each run")
+    if size.rows:
+        return read_rows(size.rows)
+    return ((),) * _within(size.count, "count", 1, MOST)
+
+
+def _within(value: int, name: str, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise UsageError(f"--{name} is between {least} and {most}, not {value}")
+    return value
+
+
+def _checked(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{name!r} is no name of a fleet: at most 30 lower-case letters, digits and hyphens between them"
+        )
+    return name
+
+
+@dataclass
+class _Watcher:
+    followed: FollowedFleet
+    view: FleetView
+
+    def has(self, index: int) -> bool:
+        return index in self.followed.results.known
+
+    def settled(self, outcome: Outcome) -> None:
+        words = self.followed.words(outcome.index)
+        self.followed.results.settled(outcome, words)
+        self.view.settled(outcome, words)
+
+    def attempted(self, attempt: RunAttempt) -> None:
+        self.followed.results.attempted(attempt)
+
+    def counted(self, counts: Counts) -> None:
+        self.view.counted(counts)
+
+    def noted(self, text: str) -> None:
+        self.view.noted(text)
