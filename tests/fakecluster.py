@@ -12,10 +12,12 @@ import http.server
 import json
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from websocketserver import serve_program
 
 Json = dict[str, Any]
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -32,7 +34,8 @@ class FakeCluster:
     same. `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace.
     `waits`: the log does not end before the Job is deleted. `vanishes`: the Pod is gone after its log.
     `late`: so many looks at the Job until it has `conditions`. `new`: so many Pods are refused as the
-    namespace was just made.
+    namespace was just made. `program` is what a program in a container answers (by the container's name and
+    the command): both streams and the exit status; None breaks the connection off.
     """
 
     state: Json = field(default_factory=lambda: {"terminated": {"exitCode": 0, "reason": "Completed"}})
@@ -52,6 +55,7 @@ class FakeCluster:
     new: int = 0
     others: tuple[Json, ...] = ()
     policies: tuple[Json, ...] = ()
+    program: Callable[[str, list[str]], tuple[bytes, bytes, int] | None] = lambda *_: None
     version: Json = field(default_factory=lambda: {"major": "1", "minor": "35", "gitVersion": "v1.35.4"})
     jobs: dict[str, Json] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -73,7 +77,8 @@ class FakeCluster:
             return 200, self.version
         if name == "selfsubjectaccessreviews":
             asked = body["spec"]["resourceAttributes"]
-            return 201, {"status": {"allowed": f"{asked['verb']} {asked['resource']}" not in self.denied}}
+            right = f"{asked['verb']} {asked['resource']}/{asked['subresource']}".rstrip("/")
+            return 201, {"status": {"allowed": right not in self.denied}}
         if method == "GET" and name in self.missing:
             return _refused(404, "NotFound", f"{name} not found")
         kind = path.split("/")[-1 if method == "POST" or name in ("pods", "events") else -2]
@@ -111,6 +116,8 @@ class FakeCluster:
     def _pod_of(self, job: Json) -> Json:
         statuses = [{"name": "other", "state": {"terminated": {"exitCode": 99}}}]
         statuses += [{"name": "sandbox", "state": self.state}] if self.state else []
+        beside = job["spec"]["template"]["spec"]["containers"][1:]
+        statuses += [{"name": each["name"], "state": RUNNING} for each in beside]
         phase = (
             "Running" if "running" in self.state else "Pending" if "waiting" in self.state else "Succeeded"
         )
@@ -163,6 +170,11 @@ def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
         def _serve(self) -> None:
             parsed = urllib.parse.urlsplit(self.path)
             query = dict(urllib.parse.parse_qsl(parsed.query))
+            if self.headers.get("Upgrade", "").lower() == "websocket":
+                fake.asked.append(f"GET {parsed.path.rpartition('/')[2]}")
+                words = urllib.parse.parse_qs(parsed.query)["command"]
+                serve_program(self, fake.program(query["container"], words))
+                return
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
             status, data = fake.answer(self.command, parsed.path, query, body)

@@ -53,8 +53,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def registry_server(directory: Path, *, login: bool = False, tls: Tls | None = None) -> Iterator[Server]:
-    """Run one for the length of a `with`, its files in `directory`; with `login`, for `LOGIN` alone."""
+def registry_server(
+    directory: Path, *, login: bool = False, tls: Tls | None = None, address: str = "127.0.0.1"
+) -> Iterator[Server]:
+    """Run one for the length of a `with`, its files in `directory`; with `login`, for `LOGIN` alone.
+
+    It listens on `address`; with `tls` on the loopback's, whose name the certificate has.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     storage, log = directory / "storage", directory / "log"
@@ -62,7 +67,7 @@ def registry_server(directory: Path, *, login: bool = False, tls: Tls | None = N
         "version": "0.1",
         "log": {"level": "warn"},
         "storage": {"filesystem": {"rootdirectory": str(storage)}, "delete": {"enabled": True}},
-        "http": {"addr": f"127.0.0.1:{port}", "secret": "for tests", **_tls(tls)},
+        "http": {"addr": f"{address}:{port}", "secret": "for tests", **_tls(tls)},
         **(_auth(directory) if login else {}),
     }
     written = directory / "config.json"
@@ -70,9 +75,9 @@ def registry_server(directory: Path, *, login: bool = False, tls: Tls | None = N
     serve = ("docker-registry", "serve", written)
     calm = {**os.environ, "GOMAXPROCS": "1", "GOGC": "1000"}  # half the processor's time for small requests
     with log.open("wb") as out, process.start(*serve, stdout=out, stderr=out, env=calm) as running:
-        _wait_for(port, tls, log)
+        _wait_for(address, port, tls, log)
         assert running.poll() is None, log.read_text()
-        yield Server(f"localhost:{port}" if tls else f"127.0.0.1:{port}", storage, log)
+        yield Server(f"localhost:{port}" if tls else f"{address}:{port}", storage, log)
 
 
 def make_certificates(directory: Path, *, names: str = "DNS:localhost,IP:127.0.0.1") -> Tls:
@@ -107,8 +112,8 @@ def _free_port() -> int:
         return port
 
 
-def _wait_for(port: int, tls: Tls | None, log: Path) -> None:
-    address = f"{'https' if tls else 'http'}://localhost:{port}/"
+def _wait_for(listens: str, port: int, tls: Tls | None, log: Path) -> None:
+    address = f"https://localhost:{port}/" if tls else f"http://{listens}:{port}/"
     context = ssl.create_default_context(cafile=str(tls.authority)) if tls else None
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])

@@ -13,10 +13,11 @@ from sandwright import crossbuild, prebuilt
 from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.image.init import INIT
 from sandwright.launcher import LAUNCH
+from sandwright.methods.kubernetes.copier import COPIER
 from sandwright.prebuilt import PrebuiltProgram
 from sandwright.runtime.probe import PROBE
 
-PROGRAMS = (LAUNCH, PROBE, INIT, SHIM_PROGRAM)
+PROGRAMS = (LAUNCH, PROBE, INIT, SHIM_PROGRAM, COPIER)
 PACKAGE = Path(prebuilt.__file__).parent
 
 

@@ -210,6 +210,8 @@ disabled_plugins = ["io.containerd.tracing.processor.v1.otlp", "io.containerd.in
 address = "/run/containerd/containerd.sock"
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "overlayfs"
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = "{place.folder}/registries"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{PAUSE}"
 [plugins."io.containerd.cri.v1.runtime"]

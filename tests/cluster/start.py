@@ -69,6 +69,12 @@ class Cluster:
         words = ("--address", address, "--namespace", "k8s.io", "images", "import", "--no-unpack=false")
         self.inside(programs.find("ctr"), *words[:-1], archive, timeout=120)
 
+    def trust(self, registry: str) -> None:
+        """Have the node take images of a registry without TLS."""
+        folder = self.place.folder / "registries" / registry
+        folder.mkdir(parents=True)
+        (folder / "hosts.toml").write_text(f'server = "http://{registry}"\n')
+
     def restart(self, part: str, *, after: float = 0) -> None:
         """Kill one of its parts, and start it again after so many seconds; comes back when that is done."""
         asked = self.place.folder / f"{part}.restart"

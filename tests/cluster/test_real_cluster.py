@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cluster import programs
 from cluster.configuration import write_kubeconfig
+from cluster.person import LIMIT, Person
 from cluster.start import Cluster, cluster
 from pods import busybox_layer
-from sandwright import process
 from sandwright.methods.kubernetes import admission
 from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
 from sandwright.methods.kubernetes.connection import connect
@@ -31,72 +28,8 @@ pytestmark = [
     pytest.mark.timeout(1200),
     pytest.mark.needs("busybox", "kubectl"),
 ]
-LIMIT = 240.0
-SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 PLAIN = "extends: []\n"
 STATUS = ("grep", "-E", "^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):", "/proc/self/status")
-
-
-@dataclass
-class Person:
-    """Somebody with a project, a kubeconfig and a home."""
-
-    cluster: Cluster
-    home: Path
-    project: Path
-    kubeconfig: str
-
-    def policy(self, text: str, *, profile: bool = True) -> None:
-        """Write a policy, and put its filter on the node as `install-profile` does."""
-        (self.project / "sandbox.yaml").write_text(f"schema: 1\nmethod: kubernetes\n{text}")
-        rendered = self.sandwright("render")
-        assert rendered.returncode == 0, rendered.stderr
-        if profile:
-            process.run(self.project / ".sandbox/kubernetes/install-profile", self.cluster.profiles)
-
-    @property
-    def environ(self) -> dict[str, str]:
-        own = {
-            "HOME": str(self.home),
-            "KUBECONFIG": self.kubeconfig,
-            "XDG_RUNTIME_DIR": str(self.home / "run"),
-        }
-        return {"PATH": os.environ["PATH"], "SANDWRIGHT_TRUST": "1", "LC_ALL": "C.UTF-8", **own}
-
-    def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*SANDWRIGHT, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-            cwd=self.project,
-            env=self.environ,
-        )
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.sandwright("run", "--", *words)
-
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*SANDWRIGHT, "run", "--", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.project,
-            env=self.environ,
-        )
-
-    def name(self) -> str:
-        """The namespace of the project's sandbox."""
-        text = (self.project / ".sandbox/kubernetes/namespace.yaml").read_text()
-        return next(line.split()[-1] for line in text.splitlines() if line.startswith("  name:"))
-
-    def left(self) -> list[str]:
-        """Jobs and Pods in the cluster, of this project."""
-        listed = self.cluster.kubectl("get", "jobs,pods", "--namespace", self.name(), "-o", "name")
-        return listed.text.splitlines()
 
 
 @pytest.fixture(scope="module")

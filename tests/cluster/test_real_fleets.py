@@ -10,7 +10,8 @@ from typing import IO, Any
 
 import pytest
 
-from cluster.test_real_cluster import LIMIT, PLAIN, SANDWRIGHT, Person, claim, eventually, person, running
+from cluster.person import LIMIT, SANDWRIGHT, Person
+from cluster.test_real_cluster import PLAIN, claim, eventually, person, running
 from thorough import THOROUGH
 
 __all__ = ["person", "running"]

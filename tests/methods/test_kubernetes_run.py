@@ -5,24 +5,21 @@ What a real cluster does is in `tests/cluster/`.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 from clusters import WRITES, cluster_policy
 from fakecluster import RUNNING, FakeCluster, fake_cluster
 from goldens import write_artifacts
+from kubernetesclient import Client
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods.contract import Leftover
-from sandwright.methods.kubernetes import jobrun, records, start
+from sandwright.methods.kubernetes import jobrun, records
 from sandwright.methods.kubernetes.backend import Kubernetes
 from sandwright.methods.kubernetes.objects import differences, rows, text
 from sandwright.methods.kubernetes.render import render_kubernetes
@@ -33,72 +30,17 @@ NAME = "sandbox-p-60ad706f"
 EXITED = {"terminated": {"exitCode": 7, "reason": "Error"}}
 
 
-class Client:
-    """A rendered sandbox, and a person with a kubeconfig."""
-
-    def __init__(self, folder: Path, kubeconfig: Path, text_: str = "extends: []\n") -> None:
-        self.home = folder
-        artifacts = render_kubernetes(cluster_policy(text_))
-        self.directory = write_artifacts(folder / "made", artifacts)
-        self.environment = {
-            "PATH": os.defpath,
-            "HOME": str(folder),
-            "KUBECONFIG": str(kubeconfig),
-            "SANDWRIGHT_SESSION": "0123456789abcdef",
-        }
-
-    def argv(self, *command: str) -> tuple[str, ...]:
-        return Kubernetes().wrap(self.directory, command)
-
-    def run(self, *command: str) -> tuple[int, str, str]:
-        """Run it in this process: its status, and what it wrote to both streams."""
-        before = {
-            number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        }
-        try:
-            with (
-                pytest.MonkeyPatch.context() as patch,
-                tempfile.TemporaryFile() as out,
-                tempfile.TemporaryFile() as err,
-            ):
-                for name in os.environ:
-                    patch.delenv(name)
-                for name, value in self.environment.items():
-                    patch.setenv(name, value)
-                with _redirected(out, err):
-                    status = start.main([str(self.directory), *command])
-                return status, _text(out), _text(err)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def records(self) -> list[Path]:
-        return sorted((self.home / ".cache/sandwright/sessions/clusters").glob("*.json"))
-
-
-@contextlib.contextmanager
-def _redirected(out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
-    kept = os.dup(1), os.dup(2)
-    os.dup2(out.fileno(), 1)
-    os.dup2(err.fileno(), 2)
-    try:
-        yield
-    finally:
-        for number, descriptor in zip((1, 2), kept, strict=True):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode()
+def _client(folder: Path, kubeconfig: Path, policy: str = "extends: []\n") -> Client:
+    return Client(
+        folder, kubeconfig, write_artifacts(folder / "made", render_kubernetes(cluster_policy(policy)))
+    )
 
 
 def _run(
     fake: FakeCluster, folder: Path, *command: str, policy: str = "extends: []\n"
 ) -> tuple[tuple[int, str, str], Client]:
     with fake_cluster(fake, folder) as kubeconfig:
-        client = Client(folder, kubeconfig, policy)
+        client = _client(folder, kubeconfig, policy)
         return client.run(*(command or ("true",))), client
 
 
@@ -220,7 +162,7 @@ def test_a_lost_answer_makes_no_second_job(tmp_path: Path) -> None:
 def test_a_signal_ends_the_job(tmp_path: Path, number: signal.Signals, status: int) -> None:
     fake = FakeCluster(state=RUNNING, log=b"started\n", waits=True)
     with fake_cluster(fake, tmp_path) as kubeconfig:
-        client = Client(tmp_path, kubeconfig)
+        client = _client(tmp_path, kubeconfig)
         with process.start(*client.argv("sleep", "60"), env=client.environment) as running:
             assert running.stdout is not None
             assert running.stdout.readline() == b"started\n"
@@ -232,7 +174,7 @@ def test_a_signal_ends_the_job(tmp_path: Path, number: signal.Signals, status: i
 
 def test_no_kubeconfig(tmp_path: Path) -> None:
     with fake_cluster(FakeCluster(), tmp_path) as kubeconfig:
-        client = Client(tmp_path, kubeconfig)
+        client = _client(tmp_path, kubeconfig)
     client.environment["KUBECONFIG"] = str(tmp_path / "absent")
     status, _, said = client.run("true")
     assert (status, "no kubeconfig says where a cluster is" in said) == (125, True)

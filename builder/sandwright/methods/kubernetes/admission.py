@@ -30,14 +30,22 @@ class NothingRan(HostError):
     """The cluster can't run it as it was rendered, and nothing was run."""
 
 
-def check_rights(connection: Connection, namespace: str, manifests: Sequence[Json]) -> None:
-    """Ask what we may do (SelfSubjectAccessReview). Raise NothingRan that names what is missing."""
+def check_rights(
+    connection: Connection,
+    namespace: str,
+    manifests: Sequence[Json],
+    more: Sequence[tuple[str, str, str]] = (),
+) -> None:
+    """Ask what we may do (SelfSubjectAccessReview). Raise NothingRan that names what is missing.
+
+    `more` are rights that only this run needs: verb, kind, subresource.
+    """
     applied = [("patch", str(each["kind"]), "") for each in manifests if each["kind"] not in WIDE]
     if is_proxied(manifests):
         applied += [("get", "Deployment", ""), ("list", "NetworkPolicy", "")]
     lacking = [
         f"{verb} {PLURALS[kind][1]}" + (f"/{sub}" if sub else "")
-        for verb, kind, sub in dict.fromkeys((*NEEDED, *applied))
+        for verb, kind, sub in dict.fromkeys((*NEEDED, *applied, *more))
         if not may(connection, namespace, verb, kind, sub)
     ]
     if lacking:

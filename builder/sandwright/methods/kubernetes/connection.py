@@ -65,6 +65,11 @@ class Connection:
         self._client = client
         self.place = place
 
+    @property
+    def configuration(self) -> Any:  # noqa: ANN401 - the client has no types
+        """Where the server is, and as whom we ask: a `kubernetes.client.Configuration`."""
+        return self._client.configuration
+
     def ask(
         self,
         method: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -80,7 +80,7 @@ class JobRun:
 
     def __init__(self, connection: Connection, job: Json) -> None:
         """Nothing is made yet."""
-        self._connection = connection
+        self.connection = connection
         self._job = job
         self._namespace = str(job["metadata"]["namespace"])
         self.name = str(job["metadata"]["name"])
@@ -91,11 +91,11 @@ class JobRun:
     def create(self) -> None:
         """Make it. Raise NothingRan where the cluster does not take it, or makes another one of it."""
         try:
-            made = self._connection.ask("POST", path_of("Job", self._namespace), self._job)
+            made = self.connection.ask("POST", path_of("Job", self._namespace), self._job)
         except ApiRefused as error:
             if error.reason != "AlreadyExists":
                 raise NothingRan(f"the cluster takes no Job: {error}") from error
-            made = self._connection.ask("GET", self._path)  # an answer was lost, and it was asked again
+            made = self.connection.ask("GET", self._path)  # an answer was lost, and it was asked again
         self._uid = text(made, "metadata", "uid")
         if changed := list(differences(self._job["spec"], made.get("spec"))):
             raise NothingRan(f"the cluster made another Job of it: {', '.join(changed[:5])}")
@@ -116,7 +116,7 @@ class JobRun:
         while True:
             skipped = 0
             try:
-                with self._connection.stream(
+                with self.connection.stream(
                     path, silence=_SILENCE, container="sandbox", follow="true"
                 ) as pieces:
                     for piece in pieces:
@@ -148,13 +148,24 @@ class JobRun:
                 raise Lost(f"how the command ended is not known: {why or gone}")
             time.sleep(_LOOK)
 
+    def await_beside(self, name: str) -> str:
+        """Wait until a container beside the command's runs; give its Pod's path. Raise HostError."""
+        deadline = time.monotonic() + END_LIMIT
+        while self._look() is not None and time.monotonic() < deadline:
+            if field(self._status(name), "state", "running") is not None:
+                return f"{path_of('Pod', self._namespace)}/{text(self._pod, 'metadata', 'name')}"
+            time.sleep(_LOOK)
+        raise HostError(f"the container {name} does not run, which reads what was written")
+
     def remove(self) -> None:
         """Delete it with its Pod, and wait until no program of it runs. Raise HostError when it stays."""
-        remove_job(self._connection, self._namespace, self.name, over=self._terminated() is not None)
+        alone = len(self._job["spec"]["template"]["spec"]["containers"]) == 1
+        over = alone and self._terminated() is not None
+        remove_job(self.connection, self._namespace, self.name, over=over)
 
     def _look(self) -> Json | None:
         """Its Pod now, which is kept; None where there is none. Others may bear its label, not its owner."""
-        listed = self._connection.ask(
+        listed = self.connection.ask(
             "GET", path_of("Pod", self._namespace), labelSelector=f"job-name={self.name}", limit=_MOST_PODS
         )
         found = [each for each in rows(listed, "items") if self._owns(each)]
@@ -166,10 +177,16 @@ class JobRun:
             text(each, "uid") == self._uid for each in rows(pod, "metadata", "ownerReferences")
         )
 
-    def _status(self) -> Json:
-        """The container's status in the Pod, by its name."""
+    def _status(self, name: str = "sandbox") -> Json:
+        """A container's status in the Pod, by its name."""
         listed = rows(self._pod, "status", "containerStatuses")
-        return next((each for each in listed if text(each, "name") == "sandbox"), {})
+        return next((each for each in listed if text(each, "name") == name), {})
+
+    def _waiting(self) -> Iterator[Json]:
+        """What containers wait for that do not run yet."""
+        for kind in ("initContainerStatuses", "containerStatuses"):
+            for each in rows(self._pod, "status", kind):
+                yield field(each, "state", "waiting") or {}
 
     def _terminated(self) -> ContainerEnd | None:
         state = field(self._status(), "state", "terminated")
@@ -190,10 +207,11 @@ class JobRun:
                 why = text(field(status, "state", "terminated"), "message")
                 raise NothingRan(self._with_remedy(f"the command can't be started: {why}"))
             return True
-        reason = text(status, "state", "waiting", "reason")
-        if any(each in reason for each in _FATAL):
-            why = text(status, "state", "waiting", "message") or reason
-            raise NothingRan(self._with_remedy(f"the Pod does not start: {why}"))
+        for waiting in self._waiting():
+            reason = text(waiting, "reason")
+            if any(each in reason for each in _FATAL):
+                why = text(waiting, "message") or reason
+                raise NothingRan(self._with_remedy(f"the Pod does not start: {why}"))
         if text(self._pod, "status", "phase") == "Failed":
             raise NothingRan(self._with_remedy(f"the Pod does not start: {self._waits_for()}"))
         return False
@@ -215,7 +233,7 @@ class JobRun:
     def _conditions(self) -> list[Json]:
         """The Job's; none where the Job is gone."""
         try:
-            return rows(self._connection.ask("GET", self._path), "status", "conditions")
+            return rows(self.connection.ask("GET", self._path), "status", "conditions")
         except ApiRefused as error:
             if error.status != 404:
                 raise
@@ -230,8 +248,12 @@ class JobRun:
         said = [text(each, "message") for each in conditions if text(each, "status") == "False"]
         waiting = text(self._status(), "state", "waiting", "message")
         message = text(self._pod, "status", "message")
+        before = [
+            text(each, "state", "terminated", "message")
+            for each in rows(self._pod, "status", "initContainerStatuses")
+        ]
         return (
-            "; ".join(dict.fromkeys(filter(None, (message, waiting, *said, *self._events()))))
+            "; ".join(dict.fromkeys(filter(None, (message, waiting, *before, *said, *self._events()))))
             or "no reason given"
         )
 
@@ -242,7 +264,7 @@ class JobRun:
         found = []
         for name in filter(None, names):
             with suppress(ApiRefused):
-                listed = self._connection.ask(
+                listed = self.connection.ask(
                     "GET", path, fieldSelector=f"involvedObject.name={name},type=Warning", limit="5"
                 )
                 found += [text(each, "message") for each in rows(listed, "items")]

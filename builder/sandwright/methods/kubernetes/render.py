@@ -15,6 +15,7 @@ from sandwright.methods.kubernetes.naming import sandbox_name
 from sandwright.methods.kubernetes.network import network_policy
 from sandwright.methods.kubernetes.pod import Placed, uses_gvisor
 from sandwright.methods.kubernetes.proxy import proxy_objects
+from sandwright.methods.kubernetes.travel.rules import rules_artifact
 from sandwright.methods.kubernetes.volumes import volume_mounts
 from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
@@ -43,6 +44,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         *resources,
         _kustomization([each.name for each in resources]),
         seccomp,
+        rules_artifact(policy),
         *_scripts(policy, name, resources, seccomp, profile),
         _podman(policy, cluster),
     )

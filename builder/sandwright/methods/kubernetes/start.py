@@ -2,7 +2,8 @@
 
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
 output; it reads nothing. It exits as the command does: with 124 when its time was up, and with 125 when it
-was not run as it was rendered, or how it ended is not known. A signal ends the Job first.
+was not run as it was rendered, how it ended is not known, or it ended with 0 and not all that it wrote came
+back. A signal ends the Job first.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from sandwright.errors import HostError, SandwrightError
 from sandwright.methods.kubernetes import admission
 from sandwright.methods.kubernetes.connection import ApiRefused, Connection, Json, connect
 from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright.methods.kubernetes.records import JobRecord, owner
+from sandwright.methods.kubernetes.travel import REGISTRY, RIGHTS
 from sandwright.visible import visible
+
+if TYPE_CHECKING:
+    from sandwright.methods.kubernetes.travel.journey import Journey
 
 REFUSED = 125
 TIME_IS_UP = 124
@@ -58,19 +63,34 @@ def run(directory: Path, argv: Sequence[str]) -> int:
     """Run it; give its status. Raise SandwrightError, and _Signalled when the Job is gone."""
     connection = connect()
     documents = read_manifests(directory)
+    if not os.environ.get(REGISTRY):
+        return _run(connection, documents, argv, None)
+    from sandwright.methods.kubernetes.travel.journey import prepared  # noqa: PLC0415 - few need it
+
+    with prepared(directory, documents["job.yaml"]) as journey:
+        if journey is not None:
+            documents["job.yaml"] = journey.job
+        return _run(connection, documents, argv, journey)
+
+
+def _run(
+    connection: Connection, documents: dict[str, Json], argv: Sequence[str], journey: Journey | None
+) -> int:
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
-    check(connection, documents)
+    check(connection, documents, RIGHTS if journey is not None else ())
+    for line in journey.send() if journey is not None else ():
+        say(line)
     session = os.environ.get("SANDWRIGHT_SESSION", "") or secrets.token_hex(8)
     name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
     made = with_command(job, argv, name=name, session=session, owner=owner())
     place = connection.place
     record = JobRecord(session, name, namespace, place.kubeconfig, place.context)
     record.write()
-    return _watched(JobRun(connection, made), record)
+    return _watched(JobRun(connection, made), record, journey)
 
 
-def _watched(running: JobRun, record: JobRecord) -> int:
+def _watched(running: JobRun, record: JobRecord, journey: Journey | None) -> int:
     """From its creation to its removal."""
     try:
         running.create()
@@ -79,7 +99,10 @@ def _watched(running: JobRun, record: JobRecord) -> int:
         ended = running.end()
         if ended.reason == "OOMKilled":
             say("it was killed: the memory that the policy gives it was used up")
-        return ended.status
+        left = journey.bring_back(running) if journey is not None else []
+        for line in left:
+            say(line)
+        return ended.status or (REFUSED if left else 0)
     finally:
         for number in _SIGNALS:  # a second Ctrl-C is not to leave the Job
             signal.signal(number, signal.SIG_IGN)
@@ -90,13 +113,18 @@ def _watched(running: JobRun, record: JobRecord) -> int:
             say(f"{error}; `sandwright cleanup` removes what is left")
 
 
-def check(connection: Connection, documents: dict[str, Json]) -> None:
-    """Try out all that can be before the Job is made. Raise NothingRan, ApiUnreachable."""
+def check(
+    connection: Connection, documents: dict[str, Json], rights: Sequence[tuple[str, str, str]] = ()
+) -> None:
+    """Try out all that can be before the Job is made, and that we have more `rights`.
+
+    Raise NothingRan, ApiUnreachable.
+    """
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
     around = admission.manifests_of(documents)
     try:
-        admission.check_rights(connection, namespace, around)
+        admission.check_rights(connection, namespace, around, rights)
         admission.apply_around(connection, namespace, around)
         if admission.is_proxied(around):
             admission.check_policies(connection, namespace, around)

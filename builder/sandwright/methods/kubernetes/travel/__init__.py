@@ -1,0 +1,9 @@
+"""How a project travels: into a Pod as layers of an image, and back as a layer of what was changed."""
+
+from __future__ import annotations
+
+REGISTRY = "SANDWRIGHT_PROJECT_REGISTRY"
+"""The variable with the repository that a project travels through; without it the project is a claim's."""
+
+RIGHTS = (("get", "Pod", "exec"), ("create", "Pod", "exec"))
+"""The rights that a project needs to come back: verb, kind, subresource."""

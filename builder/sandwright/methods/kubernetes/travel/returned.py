@@ -1,0 +1,137 @@
+"""What came out of a Pod, as an archive: hostile input, taken apart by what takes images apart.
+
+An archive is refused as a whole where our program would not have written it: other kinds than files,
+directories and links, xattrs, a name twice, a name below a link. A path that the policy lets nobody write is
+refused alone, and so is a link that leads out of the project. The rest is unpacked into an empty directory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sandwright.errors import ArchiveRefused, HostError
+from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
+from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.tar.reader import Readable, TarReader
+from sandwright.rootfs.unpacking.merge import OPAQUE, whiteout
+from sandwright.rootfs.unpacking.place import TarExtractor
+from sandwright.rootfs.unpacking.tree import RootfsTree
+
+MOST = 2 << 30
+"""Bytes of an archive at most."""
+
+LIMITS = ArchiveLimits(bytes=MOST, entries=500_000, depth=260, names=64 << 20)
+_KINDS = (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.SYMLINK)
+
+
+@dataclass
+class ReturnedChanges:
+    """What a command changed: `made` by path, in order, each with what it is; `gone`, paths that are no more.
+
+    `refused` are paths that may not change, each with the reason.
+    """
+
+    made: dict[bytes, TarEntry] = field(default_factory=dict)
+    gone: list[bytes] = field(default_factory=list)
+    refused: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def unpack_changes(
+    stream: Readable, root: int, takes: Callable[[bytes], bool], *, limits: ArchiveLimits = LIMITS
+) -> ReturnedChanges:
+    """Unpack what may come back below the open, empty directory `root`, which is ours alone.
+
+    `takes` says whether a path may be written. Raise ArchiveRefused and IntegrityError for an archive that is
+    refused as a whole, HostError for what this machine can't do.
+    """
+    reader = TarReader(stream, limits=limits, name="what the Pod sent")
+    reading = _Reading(reader, takes)
+    tree = RootfsTree(root, limits=limits)
+    extractor = TarExtractor(tree, owners="rootless", missing=Notes())
+    try:
+        for entry in reader:
+            kept = reading.take(entry)
+            if kept is not None:
+                extractor.put(kept, reader.chunks())
+        tree.close()
+    except EntryRefused as refusal:
+        raise ArchiveRefused(f"what the Pod sent: {refusal}") from None
+    except OSError as error:
+        raise HostError(f"what the Pod sent can't be unpacked: {error.strerror or error}") from error
+    finally:
+        tree.abandon()
+    return reading.changes
+
+
+class _Reading:
+    """One archive, entry by entry."""
+
+    def __init__(self, reader: TarReader, takes: Callable[[bytes], bool]) -> None:
+        self.changes = ReturnedChanges()
+        self._reader = reader
+        self._takes = takes
+        self._seen: dict[bytes, EntryKind | None] = {}
+
+    def take(self, entry: TarEntry) -> TarEntry | None:
+        """The entry as it is unpacked; None for one that is not."""
+        self._check(entry)
+        try:
+            hidden = whiteout(entry.path)
+        except EntryRefused as refusal:
+            self._reader.refuse(entry.path, str(refusal))
+        if hidden is not None:
+            self._whiteout(entry, hidden)
+            return None
+        self._once(entry.path, entry.kind)
+        if not self._takes(entry.path):
+            self.changes.refused.append((entry.path, "the policy lets nobody change it"))
+            return None
+        if entry.kind is EntryKind.SYMLINK and leads_out(entry.path, entry.link):
+            self.changes.refused.append((entry.path, "it is a link that leads out of the project"))
+            return None
+        plain = dataclasses.replace(
+            entry, mode=0o755 if entry.mode & 0o100 else 0o644, uid=0, gid=0, mtime_ns=max(entry.mtime_ns, 0)
+        )
+        self.changes.made[entry.path] = plain
+        return plain
+
+    def _check(self, entry: TarEntry) -> None:
+        if not entry.path or entry.kind not in _KINDS:
+            self._reader.refuse(entry.path, f"a {entry.kind.value} does not come back")
+        if entry.xattrs:
+            self._reader.refuse(entry.path, "it has extended attributes")
+
+    def _whiteout(self, entry: TarEntry, hidden: bytes) -> None:
+        if entry.path.rpartition(b"/")[2] == OPAQUE or entry.kind is not EntryKind.FILE or entry.size:
+            self._reader.refuse(entry.path, "it is no plain whiteout")
+        self._once(entry.path, None)
+        if self._takes(hidden):
+            self.changes.gone.append(hidden)
+        else:
+            self.changes.refused.append((hidden, "the policy lets nobody remove it"))
+
+    def _once(self, path: bytes, kind: EntryKind | None) -> None:
+        """Refuse a second entry of one name, and one below what is no directory."""
+        if path in self._seen:
+            self._reader.refuse(path, "it comes twice")
+        self._seen[path] = kind
+        at = path.find(b"/")
+        while at > 0:
+            if self._seen.get(path[:at], EntryKind.DIRECTORY) is not EntryKind.DIRECTORY:
+                self._reader.refuse(path, f"it lies below {show(path[:at])}, which is no directory")
+            at = path.find(b"/", at + 1)
+
+
+def leads_out(path: bytes, link: bytes) -> bool:
+    """Whether a link's text, by itself, leads out of the directory that `path` is relative to."""
+    if link.startswith(b"/"):
+        return True
+    depth = path.count(b"/")
+    for name in link.split(b"/"):
+        depth += {b"..": -1, b".": 0, b"": 0}.get(name, 1)
+        if depth < 0:
+            return True
+    return False

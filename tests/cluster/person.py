@@ -1,0 +1,84 @@
+"""Somebody who uses a test cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cluster.start import Cluster
+from sandwright import process
+
+LIMIT = 240.0
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+
+
+@dataclass
+class Person:
+    """Somebody with a project, a kubeconfig and a home."""
+
+    cluster: Cluster
+    home: Path
+    project: Path
+    kubeconfig: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def policy(self, text: str, *, profile: bool = True) -> None:
+        """Write a policy, and put its filter on the node as `install-profile` does."""
+        (self.project / "sandbox.yaml").write_text(f"schema: 1\nmethod: kubernetes\n{text}")
+        rendered = self.sandwright("render")
+        assert rendered.returncode == 0, rendered.stderr
+        if profile:
+            process.run(self.project / ".sandbox/kubernetes/install-profile", self.cluster.profiles)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        own = {
+            "HOME": str(self.home),
+            "KUBECONFIG": self.kubeconfig,
+            "XDG_RUNTIME_DIR": str(self.home / "run"),
+        }
+        return {
+            "PATH": os.environ["PATH"],
+            "SANDWRIGHT_TRUST": "1",
+            "LC_ALL": "C.UTF-8",
+            **own,
+            **self.variables,
+        }
+
+    def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*SANDWRIGHT, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+            cwd=self.project,
+            env=self.environ,
+        )
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.sandwright("run", "--", *words)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*SANDWRIGHT, "run", "--", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.project,
+            env=self.environ,
+        )
+
+    def name(self) -> str:
+        """The namespace of the project's sandbox."""
+        text = (self.project / ".sandbox/kubernetes/namespace.yaml").read_text()
+        return next(line.split()[-1] for line in text.splitlines() if line.startswith("  name:"))
+
+    def left(self) -> list[str]:
+        """Jobs and Pods in the cluster, of this project."""
+        listed = self.cluster.kubectl("get", "jobs,pods", "--namespace", self.name(), "-o", "name")
+        return listed.text.splitlines()

@@ -1,0 +1,104 @@
+"""A project that travels to a real cluster and back, through a real registry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import programs
+from cluster.person import Person
+from cluster.start import cluster
+from pods import busybox_layer
+from registryserver import registry_server
+from sandwright.methods.kubernetes.travel import REGISTRY
+from thorough import THOROUGH
+
+pytestmark = [
+    pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.timeout(1200),
+    pytest.mark.needs("busybox", "kubectl", "docker-registry"),
+]
+POLICY = (
+    "extends: []\nfilesystem: {write: [$PROJECT], readonly: [$PROJECT/LICENSE], deny: [$PROJECT/secrets]}\n"
+)
+FILES = {
+    "src/a.c": "int a;\n",
+    "src/b.c": "int b;\n",
+    "LICENSE": "free\n",
+    "secrets/key": "of nobody's business\n",
+}
+
+
+@pytest.fixture(scope="module")
+def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    if missing := programs.missing():
+        pytest.skip(f"missing: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("travel")
+    with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
+        running.load("docker.io/sandwright/debian:latest", busybox_layer({}), {"Cmd": ["/bin/sh"]})
+        running.trust(registry.host)
+        variables = {REGISTRY: f"http://{registry.host}/projects"}
+        yield Person(running, folder, folder, running.kubeconfig, variables)
+
+
+@pytest.fixture
+def person(everyone: Person, tmp_path: Path) -> Person:
+    (tmp_path / "run").mkdir(mode=0o700)
+    for name, text in FILES.items():
+        path = tmp_path / "p" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = Person(everyone.cluster, tmp_path, tmp_path / "p", everyone.kubeconfig, everyone.variables)
+    found.policy(POLICY)
+    return found
+
+
+def test_a_project_goes_and_comes_back(person: Person) -> None:
+    """Without a claim: what is denied is empty there, what is read-only stays, what was written is here."""
+    script = (
+        "cat src/a.c secrets/key; ls -A secrets; echo x >LICENSE; echo x >secrets/new; "
+        "echo changed >src/a.c; rm src/b.c; mkdir new; echo made >new/tool; chmod +x new/tool; exit 3"
+    )
+    ended = person.run("sh", "-c", script)
+    assert ended.returncode == 3, ended.stderr
+    assert "int a;" in ended.stdout, "the control: what is shown is there"
+    assert "nobody" not in ended.stdout
+    assert ended.stdout.count("Read-only file system") == 2
+    tree = {str(each.relative_to(person.project)) for each in person.project.rglob("*") if each.is_file()}
+    assert {each for each in tree if not each.startswith(".sandbox")} == {
+        "LICENSE", "sandbox.yaml", "secrets/key", "src/a.c", "new/tool",
+    }  # fmt: skip
+    assert (person.project / "src/a.c").read_text() == "changed\n"
+    assert os.access(person.project / "new/tool", os.X_OK)
+    assert person.left() == []
+
+
+def test_what_does_not_come_back(person: Person) -> None:
+    script = "ln -s /etc/passwd out; mkfifo pipe; touch .wh.src; truncate -s 3G huge"
+    ended = person.run("sh", "-c", script)
+    assert (ended.returncode, "what was changed is more than" in ended.stderr) == (125, True), ended.stderr
+    ended = person.run("sh", "-c", script.rpartition(";")[0])
+    assert ended.returncode == 125
+    for line in (
+        "'out' was not taken: it is a link that leads out",
+        "did not come back: pipe",
+        ".wh.src: its name",
+    ):
+        assert line in ended.stderr
+    assert not any((person.project / name).exists() for name in ("out", "pipe", "huge", ".wh.src"))
+
+
+def test_what_is_changed_here_meanwhile(person: Person) -> None:
+    with person.start("sh", "-c", "echo started; sleep 5; echo theirs >src/a.c; echo theirs >new") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"started\n"
+        (person.project / "src/a.c").write_text("mine\n")
+        _, said = running.communicate(timeout=240)
+    assert running.returncode == 125
+    assert b"'src/a.c' stays as it is here: it was changed here, too" in said
+    assert (person.project / "src/a.c").read_text() == "mine\n"
+    assert (person.project / "new").read_text() == "theirs\n", "the control"
