@@ -164,7 +164,7 @@ def test_a_restriction_less_turns_it_red() -> None:
     assert "kept was changed" in outcome.evidence
 
 
-SOME = ("work/git/commit", "work/python/pool")
+SOME = ("work/git/clean", "work/git/commit", "work/git/stash-untracked", "work/python/pool")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ class LaunchPlan:
     project: str | None = None
     placeholder_directories: Words = ()
     placeholder_files: Pairs = ()
+    ignored: Words = ()
     placeholders_inside: bool = False
     time: int | None = None
     pids: int | None = None

@@ -59,6 +59,14 @@ def covers(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tuple[Cov
     return tuple(found[path] for path in sorted(found.keys() - inner))
 
 
+def ignored(covers: Iterable[Cover]) -> tuple[str, ...]:
+    """The directories, outside of Git's, in which a `.gitignore` lies inside, so that Git passes over them.
+
+    Else `git clean -d` and `git stash -u` try to remove them (tried with Git 2.39).
+    """
+    return tuple(each.path for each in covers if each.entry == "directory" and not each.closes)
+
+
 def git_directories(policy: ResolvedPolicy) -> Iterable[str]:
     """The directories of Git inside what may be written, each once."""
     facts = policy.facts

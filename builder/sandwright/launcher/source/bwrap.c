@@ -97,6 +97,18 @@ static int in_memory(const char *name, const char *content, size_t length)
     return file;
 }
 
+/* By the numbers that stand in `args`. */
+static void give_ignored(const struct run *run)
+{
+    for (size_t index = 0; index < run->plan.ignored.count; index++) {
+        int file = in_memory("gitignore", "*\n", 2), number = FREE + (int)index;
+        if (file == number && fcntl(file, F_SETFD, 0) == 0)
+            continue;
+        give(file, number);
+        close(file);
+    }
+}
+
 static int artifact(const struct run *run, const char *name)
 {
     size_t length;
@@ -142,9 +154,10 @@ static _Noreturn void become(struct run *run, bool tries)
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
                    bell[1]};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
-        files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE);
+        files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
     for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
         give(files[number - ARGUMENTS], number);
+    give_ignored(run);
     static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
     for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
         add(&all, (char *)words[index]);

@@ -62,8 +62,9 @@ static bool right(const struct record *record, const struct mount *mount)
 {
     switch (record->kind) {
     case OWN:
-    case COVER_DIRECTORY:
         return in_memory(mount->type);
+    case COVER_DIRECTORY:
+        return in_memory(mount->type) || mount->readonly;
     case MASK_DIRECTORY:
         return in_memory(mount->type) && mount->readonly;
     case MASK_FILE:

@@ -295,6 +295,14 @@ static void add_hidden(struct run *run)
         add_file(nothing, run->plan.hidden_files.at[index]);
 }
 
+/* Over placeholders: something in memory has no `.gitignore` in it. */
+static void add_ignored(struct run *run)
+{
+    const char *source = run->plan.ignored.count > 0 ? make_ignored(run) : NULL;
+    for (size_t index = 0; index < run->plan.ignored.count; index++)
+        add_file(source, text("%s,bind-propagation=rprivate", run->plan.ignored.at[index]));
+}
+
 /* Root's home inside is the caller's, and not the image's idea of it. */
 static void add_root_account(struct run *run)
 {
@@ -458,6 +466,7 @@ static void prepare(struct run *run)
     add(&words, text("run"));
     add_all(&words, &plan->options);
     add_hidden(run);
+    add_ignored(run);
     if (plan->proxy)
         proxy_start(run, &words);
     add(&words, text("--name=%s", run->name));

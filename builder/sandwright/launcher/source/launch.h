@@ -136,6 +136,7 @@ int end_relays(struct run *run, int status); /* launcher: all that was written i
 void choose_run_directory(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
 void make_run_directory(struct run *run, const char *method); /* keeper: with `owner`, who looks after it */
 int open_without_links(int directory, const char *path, int flags, unsigned long resolve); /* by openat2(2), through no link */
+const char *make_ignored(const struct run *run); /* in that: a directory that Git passes over */
 void remove_tree(const char *path);  /* never follows links, crosses no mounts */
 
 /* ---- placeholders.c */

@@ -106,6 +106,15 @@ void make_run_directory(struct run *run, const char *method)
         refuse_errno("no directory can be made for the run");
 }
 
+const char *make_ignored(const struct run *run)
+{
+    const char *path = text("%s/ignored", run->state), *file = text("%s/.gitignore", path);
+    if (mkdir(path, 0755) != 0 || chmod(path, 0755) != 0 || write_file(AT_FDCWD, file, "*\n", 2, 0444) != 0 ||
+        chmod(file, 0444) != 0)
+        refuse_errno("%s can't be made", path);
+    return path;
+}
+
 static void remove_all(int directory, const char *last)
 {
     struct dirent *entry;

@@ -257,6 +257,8 @@ static void prepare(struct run *run)
     run->watch = &watch;
     if (run->plan.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
         refuse_errno("nothing can be made to hide files with");
+    if (run->plan.ignored.count > 0)
+        make_ignored(run);
     if (run->terminal)
         run->bell = make_bell(text("%s/bell", run->state));
     if (asks(run))

@@ -304,6 +304,16 @@ static void tried(const char *path, unsigned long long set)
     close(inside);
 }
 
+/* Empty but for what makes Git pass over it. */
+static void ignored(const char *path)
+{
+    mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555");
+    int made = target(path);
+    if (write_file(made, ".gitignore", "*\n", 2, 0444) != 0)
+        refuse_errno("%s%s/.gitignore can't be made", place, path);
+    close(made);
+}
+
 static void loopback(void)
 {
     struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
@@ -317,8 +327,8 @@ static const struct step {
     const char *name;
     size_t words;
 } STEPS[] = {{"bind", 2}, {"ro-bind", 2}, {"try", 1}, {"tmpfs", 2}, {"proc", 1}, {"dev", 1}, {"readonly", 1},
-             {"directory", 1}, {"file", 1}, {"symlink", 2}, {"loopback", 0}};
-enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, LOOPBACK, STEP_COUNT };
+             {"directory", 1}, {"file", 1}, {"symlink", 2}, {"ignored", 1}, {"loopback", 0}};
+enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, IGNORED, LOOPBACK, STEP_COUNT };
 
 static void take_step(int step, const char *first, const char *second)
 {
@@ -354,6 +364,9 @@ static void take_step(int step, const char *first, const char *second)
         break;
     case SYMLINK:
         link_to(first, second);
+        break;
+    case IGNORED:
+        ignored(first);
         break;
     default:
         loopback();

@@ -10,7 +10,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
-from sandwright.methods.bwrap.render import COVERED
+from sandwright.methods.bwrap.render import COVERED, GITIGNORE
 from sandwright.policy.facts import EntryKind
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
@@ -80,7 +80,7 @@ def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Artifac
     modes = (words[1] if words[0] == "--perms" else "" for words in options)
     for before, words in zip(("", *modes), options, strict=False):
         mount = _mount(words)
-        if mount is not None and (mount.target in closed or before == COVERED):
+        if mount is not None and (mount.target in closed or before in (COVERED, GITIGNORE)):
             mount = replace(mount, writable=False)
         if mount is not None:
             yield mount, _place(words)

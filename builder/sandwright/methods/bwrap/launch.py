@@ -7,6 +7,7 @@ import dataclasses
 from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_fields, resolver_place
 from sandwright.render.launcher import common_plan, launch_program, supervision
 from sandwright.render.mounts import MountPlan
@@ -14,9 +15,22 @@ from sandwright.render.mounts import MountPlan
 BPF = 5
 """The descriptor under which bwrap finds its filter."""
 
+GITIGNORES = 9
+"""The first of the descriptors from which bwrap copies `.gitignore` into each cover that Git passes over."""
+
+_MOST_GITIGNORES = 64
+_LEAST_FILES = 256
+"""Those that resources.files has to allow: bwrap needs some of its own beside them."""
+
 MAX_ARGUMENTS = 8900
 """bwrap refuses more than 9000 arguments, those of files included (bubblewrap.c, MAX_ARGS); some are the
 launcher's."""
+
+
+def ignored_places(policy: ResolvedPolicy, plan: MountPlan) -> tuple[str, ...]:
+    """The covers in which a `.gitignore` lies: few enough that there are descriptors for all."""
+    files = policy.resources.files
+    return ignored(plan.covers)[: _MOST_GITIGNORES if files is None or files >= _LEAST_FILES else 0]
 
 
 def bwrap_launcher(
@@ -28,6 +42,7 @@ def bwrap_launcher(
     """
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
+        ignored=ignored_places(policy, plan),
         **supervision(policy),
         **shim_fields(policy, "bwrap"),
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from sandwright.methods.bwrap.launch import BPF, bwrap_launcher
+from sandwright.methods.bwrap.launch import BPF, GITIGNORES, bwrap_launcher, ignored_places
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
@@ -63,6 +63,8 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
             yield from _kernel_settings()
     for cover in plan.covers:
         yield from _cover(cover)
+    for number, path in enumerate(ignored_places(policy, plan)):
+        yield from ("--perms", GITIGNORE, "--file", str(GITIGNORES + number), f"{path}/.gitignore")
     for mount in plan.mounts:
         if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
             yield from ("--remount-ro", mount.target)
@@ -126,7 +128,8 @@ def _cover(cover: Cover) -> tuple[str, ...]:
 
 MARKED = "1555"
 COVERED = "0555"
-"""The modes of a cover, by which `launch` knows it (oci/launchers/covers), and of what lies over it."""
+GITIGNORE = "0444"
+"""Modes: of a cover, by which `launch` knows it (oci/launchers/covers), of what lies over it, of its file."""
 
 
 def _kernel_settings() -> Iterator[str]:

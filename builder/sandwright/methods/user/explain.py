@@ -17,7 +17,7 @@ from sandwright.render.rendered import Rendered
 
 _ARITY = {
     **dict.fromkeys(("bind", "ro-bind", "tmpfs", "symlink"), 2),
-    **dict.fromkeys(("try", "proc", "dev", "readonly", "directory", "file"), 1),
+    **dict.fromkeys(("try", "proc", "dev", "readonly", "directory", "file", "ignored"), 1),
     "loopback": 0,
 }
 """How many words follow each step (launcher/source/user.c)."""
@@ -68,6 +68,8 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
             return Mount(target, "bind", name == "bind", source)
         case ("tmpfs", target, mode):
             return Mount(target, "tmpfs", writable=mode != COVERED)
+        case ("ignored", target):
+            return Mount(target, "tmpfs")
         case ("dev" | "proc" as name, target):
             return Mount(target, "dev" if name == "dev" else "proc", writable=True)
         case ("symlink", text, target):

@@ -21,6 +21,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
+from sandwright.render.covers import ignored
 from sandwright.render.filters import bpf_filter
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
@@ -103,9 +104,13 @@ def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -
         if mount.kind == "proc":
             for path in sorted((*load_baseline().readonly, *SWITCHES)):
                 yield from ("try", path)
+    passed_over = ignored(plan.covers)
     for cover in plan.covers:
-        directory = cover.entry == "directory"
-        yield from ("tmpfs", cover.path, COVERED) if directory else ("ro-bind", cover.path, cover.path)
+        if cover.path in passed_over:
+            yield from ("ignored", cover.path)
+        else:
+            directory = cover.entry == "directory"
+            yield from ("tmpfs", cover.path, COVERED) if directory else ("ro-bind", cover.path, cover.path)
     for mount in mounts:
         if mount.target in memory and not mount.writable:
             yield from ("readonly", mount.target)

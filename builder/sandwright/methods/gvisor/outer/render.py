@@ -198,7 +198,8 @@ def outer_container(
         gains_rights=False,
         directory="/",
         binds=tuple(Bind(each.source, _shown(each.target), each.writable) for each in made.binds),
-        folders=tuple(map(_shown, made.folders)),
+        folders=tuple(map(_shown, (*made.folders, *made.ignored))),
+        ignored=(),
         files=tuple(map(_shown, made.files)),
         scratch=("/tmp",),  # noqa: S108 - the container's own
         environment=environment,

@@ -13,6 +13,7 @@ from sandwright.errors import RenderError
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
+from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_files
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import proxy_environment
@@ -51,7 +52,8 @@ class Container:
     `image` is the reference that the engine knows it by; `ours` is its name where it is this project's.
     `user` is who the process runs as, None for the image's own user; `account` is who that is in the files
     that are mounted over the image's. `keep_id`: Podman maps the caller to the same numbers inside. `folders`
-    and `files` are hidden: the first are empty, nothing can be done with the second. `scratch` are empty
+    and `files` are hidden: the first are empty, nothing can be done with the second. `ignored` are as
+    `folders`, but for a `.gitignore` by which Git passes over them. `scratch` are empty
     directories that can be written. `environment` are values that are set; `unset` are names that no
     container gets of the engine's own configuration. `proxied`: the launcher puts it on a network with
     nothing but the proxy, instead of on none.
@@ -71,6 +73,7 @@ class Container:
     directory: str
     binds: tuple[Bind, ...]
     folders: tuple[str, ...]
+    ignored: tuple[str, ...]
     files: tuple[str, ...]
     scratch: tuple[str, ...]
     environment: Mapping[str, str]
@@ -101,6 +104,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
         directory="/",
         binds=(),
         folders=(),
+        ignored=(),
         files=(),
         scratch=(),
         environment=_environment(policy, account),
@@ -108,6 +112,8 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
         limits=policy.resources,
     )
     made = placed(made, plan)
+    if policy.facts.os != "linux":  # where the launcher is shell, which makes no file to lie there
+        made = replace(made, folders=(*made.folders, *made.ignored), ignored=())
     made = replace(made, directory=_directory(policy, made.binds))
     _check(made)
     return made
@@ -120,6 +126,7 @@ def placed(container: Container, plan: MountPlan) -> Container:
         container,
         binds=tuple(places.binds),
         folders=tuple(places.folders),
+        ignored=tuple(places.ignored),
         files=tuple(places.files),
         scratch=tuple(places.scratch),
     )
@@ -171,6 +178,7 @@ class _Places:
 
     binds: list[Bind] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     scratch: list[str] = field(default_factory=list)
 
@@ -191,7 +199,10 @@ def _places(plan: MountPlan) -> _Places:
                 raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
             case _:
                 assert_never(mount.kind)
+    places.ignored += ignored(plan.covers)
     for cover in plan.covers:
+        if cover.path in places.ignored:
+            continue
         if cover.entry == "directory":
             places.folders.append(cover.path)
         else:
@@ -210,7 +221,7 @@ def _directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
 
 def _check(made: Container) -> None:
     """Refuse what reaches the engine as JSON and can't be said there, and what the engine refuses later."""
-    paths = [made.directory, *made.folders, *made.files, *made.scratch]
+    paths = [made.directory, *made.folders, *made.ignored, *made.files, *made.scratch]
     paths += [path for each in made.binds for path in (each.source, each.target)]
     for text in (*paths, *(f"{name}={value}" for name, value in made.environment.items())):
         if any("\ud800" <= character <= "\udfff" for character in text):

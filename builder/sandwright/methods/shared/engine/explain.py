@@ -30,6 +30,7 @@ def read_engine(rendered: Rendered) -> Enclosure:
     hidden = [
         ("--mount", f"type=bind,hidden,{fields}", place) for fields, place in read.placed("hidden_files")
     ]
+    hidden += [("--mount", f"type=tmpfs,ro,{fields}", place) for fields, place in read.placed("ignored")]
     held = [value for name, value, _ in options if name == "--cap-add"]
     caps = [each if each.startswith("CAP_") else f"CAP_{each}" for each in held]
     return Enclosure(

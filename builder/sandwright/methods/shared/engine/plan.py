@@ -64,6 +64,7 @@ def engine_plan(
             *((name, f"dst=/etc/{name}") for name in closed(made)),
             *(outer.files if outer else ()),
         ),
+        ignored=tuple(mount_fields(f"dst={path}") for path in made.ignored),
         hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),
         binds=tuple(shown(made)),
         owner=policy.facts.uid if made.user is not None else None,

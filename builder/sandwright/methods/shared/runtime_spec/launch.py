@@ -10,6 +10,7 @@ from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_fields
+from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
@@ -51,6 +52,7 @@ def runtime_launcher(
     limited = any(each is not None for each in (limits.memory, limits.cpus, limits.pids))
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
+    base = replace(base, ignored=ignored(plan.covers))
     base = replace(base, **authority_fields(policy, plan, base.never), **name_fields(policy))
     every = replace(
         base,

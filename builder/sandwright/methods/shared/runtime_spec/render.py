@@ -8,7 +8,7 @@ runtime, and no SELinux label, with which runsc does not start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, assert_never
 
 from sandwright.methods.shared.runtime_spec.launch import runtime_launcher
@@ -18,7 +18,7 @@ from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
-from sandwright.render.covers import Cover
+from sandwright.render.covers import Cover, ignored
 from sandwright.render.filters import asking_filter, gvisor_filter, oci_filter
 from sandwright.render.hostnames import name_fields, name_files
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
@@ -52,6 +52,10 @@ NOTHING = "nothing"
 It is a file without rights, in the bundle of each run."""
 
 
+IGNORED = "ignored"
+"""What lies over a cover that Git passes over: a directory with a `.gitignore`, in the bundle of each run."""
+
+
 def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     """`config.json`, `launch` and its plan, and files to lie over the image's.
 
@@ -60,7 +64,8 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     otherwise for runc and crun.
     """
     plan = mount_plan(policy, root="image")
-    document = runtime_config(policy, plan, gvisor=gvisor)
+    passed_over = ignored(plan.covers)
+    document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
@@ -105,15 +110,20 @@ def _names(policy: ResolvedPolicy) -> Iterator[Artifact]:
         yield Artifact(name, content, f"over the image's /etc/{name}")
 
 
-def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> dict[str, Any]:
-    """The configuration as JSON data. Its command is a shell, its root `rootfs` beside it."""
+def runtime_config(
+    policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool, passed_over: Collection[str] = ()
+) -> dict[str, Any]:
+    """The configuration as JSON data. Its command is a shell, its root `rootfs` beside it.
+
+    `passed_over` are the covers over which the bundle's `ignored` lies.
+    """
     baseline = load_baseline()
     return {
         "ociVersion": OCI_VERSION,
         "hostname": baseline.hostname,
         "process": _process(policy, baseline),
         "root": {"path": "rootfs", "readonly": True},
-        "mounts": list(_mounts(policy, plan, baseline, gvisor=gvisor)),
+        "mounts": list(_mounts(policy, plan, baseline, gvisor=gvisor, passed_over=passed_over)),
         "linux": _linux(policy, baseline, gvisor=gvisor),
     }
 
@@ -156,7 +166,12 @@ def _inside(path: str, directory: str) -> bool:
 
 
 def _mounts(
-    policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline, *, gvisor: bool
+    policy: ResolvedPolicy,
+    plan: MountPlan,
+    baseline: Baseline,
+    *,
+    gvisor: bool,
+    passed_over: Collection[str],
 ) -> Iterator[dict[str, Any]]:
     """Parents first, one a destination: the baseline's, the plan's, the covers.
 
@@ -177,7 +192,7 @@ def _mounts(
         if not (unreachable and planned.entry == "socket"):
             chosen[planned.target] = _planned(planned, gvisor=gvisor)
     for cover in plan.covers:
-        chosen[cover.path] = _covered(cover)
+        chosen[cover.path] = _covered(cover, passed_over)
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
 
 
@@ -188,7 +203,9 @@ def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
     return policy.facts.uid != 0 or not (gvisor or closed)
 
 
-def _covered(cover: Cover) -> dict[str, Any]:
+def _covered(cover: Cover, passed_over: Collection[str]) -> dict[str, Any]:
+    if cover.path in passed_over:
+        return _mount(cover.path, "bind", IGNORED, [*_BIND, "noexec", "ro"])
     if cover.entry == "directory":
         return _mount(cover.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
     return _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
