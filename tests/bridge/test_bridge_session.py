@@ -60,15 +60,20 @@ def test_run(place: World) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
-    log = place.root / "home" / "audit"
+    log, denials = place.root / "home" / "audit", place.root / "home" / "denials"
+    options = ("--audit", str(log), "--denials", str(denials))
     result = _sandwright(
-        place, "run", "--audit", str(log), "--", "sh", "-c", "show 7; gh repo list", SANDBOX_SHOWN=TOKEN
+        place, "run", *options, "--", "sh", "-c", "show 7; gh repo list", SANDBOX_SHOWN=TOKEN
     )
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["event"] for each in lines] == ["start", "call", "refused", "exit"], result.stderr
     assert (lines[1]["program"], lines[1]["arguments"], lines[1]["status"]) == ("show", ["7"], 7)
     assert (lines[2]["by"], lines[2]["program"]) == ("bridge", "gh")
-    assert TOKEN not in log.read_text()
+    assert TOKEN not in log.read_text() + denials.read_text()
+    (told,) = (json.loads(line) for line in denials.read_text().splitlines())
+    assert (told["kind"], told["what"], told["count"]) == ("bridge", "gh repo list", 1)
+    assert (told["field"], "sandbox.yaml:6:" in told["source"]) == ("credentials.shims", True)
+    assert f"refused: the call of gh repo list ({told['why']}), once: credentials.shims, " in result.stderr
     assert _sandwright(place, "audit", str(log)).status == 0
 
 

@@ -14,7 +14,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.session import audit
 from sandwright.session.audit import MAX_TEXT, AuditLog, digest_of
 from sandwright.session.audit_check import check
-from session.conftest import Project
+from session.conftest import WAIT, Project, eventually
 
 
 def written(path: Path, *, sessions: int = 1, each: int = 3) -> list[bytes]:
@@ -211,6 +211,30 @@ def test_a_run_writes_it_and_nothing_inside_reaches_it(project: Project) -> None
     log.write_bytes(b"\n".join([lines[0].replace(b'"sh"', b'"ls"'), lines[1], b""]))
     found = project.sandwright("audit", str(log))
     assert (found.returncode, b"line 1 was changed" in found.stderr) == (8, True)
+
+
+@pytest.mark.needs("bwrap", "unshare")
+def test_a_refusal_is_written_when_it_happens(project: Project) -> None:
+    log, end = project.home / "audit", project.root / "end"
+    script = "unshare --user true; unshare --user true; until [ -e end ]; do sleep 0.1; done"
+    with project.start("sh", "-c", script, options=("--audit", str(log))) as running:
+        eventually(lambda: log.exists() and b'"refused"' in log.read_bytes(), "nothing is written")
+        refused = json.loads(log.read_bytes().splitlines()[1])
+        assert running.poll() is None
+        end.touch()
+        _, said = running.communicate(timeout=WAIT)
+    assert {name: refused[name] for name in ("event", "by", "kind", "what", "error", "field")} == {
+        "event": "refused",
+        "by": "filter",
+        "kind": "syscall",
+        "what": "unshare",
+        "error": "EPERM",
+        "field": "process.seccomp",
+    }
+    events = [json.loads(line) for line in log.read_bytes().splitlines()]
+    assert [each["event"] for each in events] == ["start", "refused", "repeated", "exit"], said
+    assert events[2]["count"] == 2
+    assert check(log).faults == []
 
 
 @pytest.mark.needs("bwrap")

@@ -42,6 +42,7 @@ _REFUSED: Mapping[Refused, str] = {
     "calls": "system calls",
     "sockets": "connections to Unix sockets of the host",
     "hosts": "hosts, by the proxy",
+    "bridge": "programs, by the bridge",
     "paths": "paths",
 }
 

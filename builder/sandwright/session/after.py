@@ -64,10 +64,12 @@ def end(
     status: int | None,
     tell: Callable[[str], None],
     denials: dict[str, int] | None = None,
+    called: dict[tuple[str, str], int] | None = None,
 ) -> None:
     """Tell of a run where its record wants that, and say what it left that programs of the host may run.
 
-    The status is None when nothing was started; `denials` are those of a proxy that was beside it.
+    The status is None when nothing was started; `denials` are those of a proxy that was beside it, `called`
+    those of a bridge: each call, with the reason.
     """
     after = record["after"]
     since = left_behind.Clock(*after["clock"]).since()
@@ -75,7 +77,7 @@ def end(
         *_unless_faulty(lambda: _report(record, status, denials)),
         *_unless_faulty(lambda: left_behind.look(after["places"], after["policy"], since)),
         *elsewhere.end(after["elsewhere"]),
-        *told_denials.end(after["denials"], denials, tell),
+        *told_denials.end(after["denials"], denials, called, tell),
         *(after["hint"][:1] if status or (status == 0 and after["hint"][1:] == [True]) else []),
     ]
     left_behind.said(found, tell)

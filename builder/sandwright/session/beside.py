@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sandwright import foreground, places
 from sandwright.session import state
 from sandwright.session.after import end
+from sandwright.session.bridged import BridgeLog
 from sandwright.session.trail import Trail
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
     status: int | None = None
     refused: Callable[[], dict[str, int]] | None = None
     denials: dict[str, int] | None = None
+    called: BridgeLog | None = None
     trail = Trail(session, say)
     try:
         with ExitStack() as stack:
@@ -35,16 +37,24 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
             if session.prepared.shimmed:
                 bridge = _bridge(session, stack)
                 environment, passed = environment | bridge.environment, (bridge.channel,)
-                trail.watch(bridge.audit, bridge.session)
+                called = BridgeLog(bridge.audit, bridge.session)
             state.write(session.id, session.record)
             stack.callback(state.forget, session.id)
-            trail.begin()
+            environment |= trail.environment()
+            trail.begin(called, refused)
             status = _start(session, environment, passed)
             denials = refused() if refused else None
     finally:
         trail.finish(status, denials)
-        end(session.record, status, say, denials)
+        end(session.record, status, say, denials, _refused_calls(called))
     return status
+
+
+def _refused_calls(log: BridgeLog | None) -> dict[tuple[str, str], int]:
+    if log is None:
+        return {}
+    log.look()
+    return dict(log.refused)
 
 
 def _start(session: CommandSession, environment: dict[str, str], passed: tuple[int, ...]) -> int:

@@ -17,17 +17,21 @@ _FROM_STRICT_ON = ("strict", "default", "build")
 def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, object]:
     """What `session.denials` needs of a policy and its method, as JSON.
 
-    `seccomp`, `sockets`, `allow`, `method`: where these fields get their values. `own`: the field that
-    refuses Unix sockets inside, where it gets its value, and the edit that allows them, but for those of
-    datagrams. `looser`: profiles that allow more, each with the calls that it then allows whatever their
-    arguments are, as far as the method does. `shipped`: the profile is one of ours. `never`: sockets that no
-    policy can list.
+    `seccomp`, `sockets`, `allow`, `method`: where these fields get their values; `shims` by program. `own`:
+    the field that refuses Unix sockets inside, where it gets its value, and the edit that allows them, but
+    for those of datagrams. `looser`: profiles that allow more, each with the calls that it then allows
+    whatever their arguments are, as far as the method does. `shipped`: the profile is one of ours. `never`:
+    sockets that no policy can list.
     """
     return {
         "seccomp": f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
         "sockets": str(policy.source("network.unix_sockets")),
         "method": f"{declaration.method} ({policy.source('method')})",
         "own": _own(policy, declaration),
+        "shims": {
+            name: str(item.source)
+            for name, item in policy.settings.entries.get("credentials.shims", {}).items()
+        },
         "allow": str(policy.source("network.allow")),
         "looser": _looser(policy.process.seccomp, declaration.closes),
         "shipped": policy.process.seccomp in _FROM_STRICT_ON,

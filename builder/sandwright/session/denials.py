@@ -1,13 +1,15 @@
 """Tells what a run was refused, how often, by which line of which layer, and what would allow it.
 
 The launcher counts what the filters of system calls and its supervisor of connections refuse, and writes it
-to a private file; a proxy's refusals come from `beside`. A line of `run --denials FILE` is JSON:
+to a private file; refusals of a proxy and of a bridge come from `beside`. A line of `run --denials FILE` is
+JSON:
 
 | field | what |
 |---|---|
-| `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `omitted` |
-| `what` | the call's name, the path as the program gave it, HOST:PORT |
-| `error` | the name of the error that the program was told; absent for `proxy` |
+| `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `bridge`, `omitted` |
+| `what` | the call's name, the path as the program gave it, HOST:PORT, the program and its arguments |
+| `why` | what the bridge said; only for `bridge` |
+| `error` | the name of the error that the program was told; absent for `proxy` and `bridge` |
 | `count` | how often |
 | `field`, `source` | the policy's field that decided, and where its value stands |
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
@@ -35,6 +37,7 @@ MOST_LINES = 20
 """Refusals that a person is shown."""
 
 _MOST_BYTES = 1 << 20
+_MOST_CALLS = 256
 _COLUMNS = {0xC000003E: "amd64", 0xC00000B7: "arm64", 0x40000003: "i386", 0x40000028: "arm"}
 """Of `syscalls.csv`, by the architecture of linux/audit.h."""
 
@@ -44,9 +47,12 @@ _OWN = "Unix sockets between programs inside"
 
 
 def told(
-    file: str, decided: dict[str, Any], proxied: dict[str, int] | None = None
+    file: str,
+    decided: dict[str, Any],
+    proxied: dict[str, int] | None = None,
+    called: dict[tuple[str, str], int] | None = None,
 ) -> list[dict[str, object]]:
-    """What was refused: as the launcher wrote it to `file`, and by a proxy.
+    """What was refused: as the launcher wrote it to `file`, by a proxy, and by a bridge, with the reasons.
 
     `decided` is of `session.deciding`.
     """
@@ -58,6 +64,13 @@ def told(
             {"kind": "proxy", "what": name, "count": count}
             | _why("network.allow", decided["allow"], edit, _HOST)
         )
+    for (call, why), count in sorted((called or {}).items())[:_MOST_CALLS]:
+        found.append(
+            {"kind": "bridge", "what": _line(call), "why": _line(why), "count": count}
+            | _why("credentials.shims", decided["shims"].get(call.split(" ")[0], "nowhere"), None, "")
+        )
+    if left := sum(count for _, count in sorted((called or {}).items())[_MOST_CALLS:]):
+        found.append({"kind": "omitted", "count": left})
     return found
 
 
@@ -85,12 +98,17 @@ def write(path: str, found: list[dict[str, object]]) -> None:
         os.close(file)
 
 
-def end(asked: dict[str, Any], proxied: dict[str, int] | None, tell: Callable[[str], None]) -> list[str]:
+def end(
+    asked: dict[str, Any],
+    proxied: dict[str, int] | None,
+    called: dict[tuple[str, str], int] | None,
+    tell: Callable[[str], None],
+) -> list[str]:
     """Do it for a run, whose record has `asked`; give what went wrong."""
-    if not proxied and not os.path.lexists(asked["file"]):
+    if not (proxied or called) and not os.path.lexists(asked["file"]):
         return []
     try:
-        found = told(asked["file"], asked["decided"], proxied)
+        found = told(asked["file"], asked["decided"], proxied, called)
         if asked["to"]:
             write(asked["to"], found)
     except (OSError, ValueError, KeyError, IndexError) as fault:
@@ -110,8 +128,10 @@ def _lines(each: dict[str, Any]) -> Iterator[str]:
         "datagram": "a Unix socket of datagrams by {}",
         "connect": "to connect to {}",
         "proxy": "the host {}",
+        "bridge": "the call of {}",
     }[each["kind"]]
-    error = f" ({each['error']})" if "error" in each else ""
+    told_ = each.get("error") or each.get("why")
+    error = f" ({told_})" if told_ else ""
     times = "once" if each["count"] == 1 else f"{each['count']} times"
     yield f"refused: {what.format(each['what'])}{error}, {times}: {each['field']}, {each['source']}"
     if each["edit"]:
@@ -126,6 +146,11 @@ def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
             content = opened.read(_MOST_BYTES).decode("ascii")
     except FileNotFoundError:
         return
+    yield from parsed(content, decided)
+
+
+def parsed(content: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
+    """What the launcher wrote, line by line (`launcher/source/denied.c`)."""
     for line in content.splitlines():
         kind, *words = line.split()
         if kind in ("call", "local", "datagram"):

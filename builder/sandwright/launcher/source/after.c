@@ -4,15 +4,17 @@
 #include "launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define VARIABLE "SANDWRIGHT_AFTER"
 #define DENIALS "SANDWRIGHT_DENIALS" /* where what was refused is written */
+#define NOW "SANDWRIGHT_DENIALS_NOW" /* a file to which it is written when it happens */
 
 static struct words after;
-static const char *denials;
+static const char *denials, *journal;
 static pid_t launcher;
 
 void take_after(void)
@@ -25,8 +27,19 @@ void take_after(void)
             add(&after, word);
     const char *file = getenv(DENIALS);
     denials = file != NULL && file[0] == '/' ? text("%s", file) : NULL;
+    const char *now = getenv(NOW);
+    journal = now != NULL && now[0] == '/' ? text("%s", now) : NULL;
     unsetenv(DENIALS);
+    unsetenv(NOW);
     unsetenv(VARIABLE);
+}
+
+int after_journal(void)
+{
+    int file = journal == NULL ? -1 : open(journal, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (journal != NULL && file < 0)
+        refuse_errno("what is refused can't be told at once");
+    return file;
 }
 
 void finish(int status)

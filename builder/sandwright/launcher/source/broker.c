@@ -161,7 +161,7 @@ static int connect_path(const struct broker *broker, const struct caller *caller
         fault = errno;
     else
         fault = S_ISSOCK(found.st_mode) ? judge(broker, caller, file, &found) : ECONNREFUSED;
-    if (fault == EACCES)
+    if (fault == EACCES && (broker->tried == NULL || strcmp(path, broker->tried) != 0))
         denied_socket(path, fault);
     if (fault == 0) {
         snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);

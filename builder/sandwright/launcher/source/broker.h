@@ -22,6 +22,7 @@ struct broker {
     uint64_t network; /* the cookie of the sandbox's (SO_NETNS_COOKIE, Linux 5.14); 0: not known */
     struct listed *listed;
     size_t count;
+    const char *tried; /* a path that our own shims try before they take another way; NULL: none. It is not told as refused. */
 };
 
 /* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone. */

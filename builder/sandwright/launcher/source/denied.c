@@ -239,10 +239,23 @@ void denied_socket(const char *path, int error)
     count(&found);
 }
 
-/* Lines: `call ARCHITECTURE NUMBER ERROR COUNT FILTER`, `local` and `datagram` with the same, `connect ERROR COUNT PATH` (hexadecimal), `others COUNT`. */
-void denied_write(const char *name)
+/* Lines: `call ARCHITECTURE NUMBER ERROR COUNT FILTER`, `local` and `datagram` with the same, `connect ERROR COUNT PATH`
+ * (hexadecimal), `others COUNT`. */
+static void write_one(FILE *out, const struct refusal *each)
 {
     static const char *const names[] = {"call", "local", "datagram"};
+    if (each->architecture != 0)
+        fprintf(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
+                (unsigned long long)each->count, each->which);
+    else
+        fprintf(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
+    for (size_t at = 0; at < each->length && at < PATH; at++)
+        fprintf(out, "%02x", each->path[at]);
+    fputc('\n', out);
+}
+
+void denied_write(const char *name)
+{
     if (shared == NULL || shared->count == 0)
         return;
     int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -251,17 +264,23 @@ void denied_write(const char *name)
         say("what was refused can't be told: %s: %s", name, strerror(errno));
         return;
     }
-    for (size_t index = 0; index < counted(); index++) {
-        const struct refusal *each = &shared->each[index];
-        if (each->architecture != 0)
-            fprintf(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
-                    (unsigned long long)each->count, each->which);
-        else
-            fprintf(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
-        for (size_t at = 0; at < each->length && at < PATH; at++)
-            fprintf(out, "%02x", each->path[at]);
-        fputc('\n', out);
-    }
+    for (size_t index = 0; index < counted(); index++)
+        write_one(out, &shared->each[index]);
     fprintf(out, "others %llu\n", (unsigned long long)shared->others);
     fclose(out);
+}
+
+void denied_tell(int file)
+{
+    static size_t told;
+    char *lines;
+    size_t length;
+    if (shared == NULL || told >= counted())
+        return;
+    FILE *out = open_memstream(&lines, &length);
+    for (; out != NULL && told < counted(); told++)
+        write_one(out, &shared->each[told]);
+    if (out == NULL || fclose(out) != 0 || write(file, lines, length) != (ssize_t)length)
+        say("what was refused can't be told: %s", strerror(errno));
+    free(lines);
 }

@@ -44,5 +44,6 @@ bool denied_take(int memory);                                            /* anot
 void denied_call(const struct seccomp_data *call, int error, int which); /* supervisor, by any of its threads */
 void denied_socket(const char *path, int error);                         /* without a path's first byte: abstract */
 void denied_write(const char *file);                                     /* launcher, when all has ended */
+void denied_tell(int file);                                              /* launcher: what is new, a line each */
 
 #endif

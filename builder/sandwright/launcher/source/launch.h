@@ -235,6 +235,7 @@ int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, 
 
 /* ---- after.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
 void take_after(void);                /* launcher: the first call of main; takes the variable out of the environment */
+int after_journal(void);              /* launcher: where refusals are told of at once; -1: nowhere */
 _Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
                                          `leave` is this, too, in the launcher. Blocked signals may stay so. */
 

@@ -14,10 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "denied.h"
 #include "launch.h"
 
 static struct run run = {.child_handle = -1, .wakes = -1, .bell = -1, .lock = -1};
 static bool relayed, begun;
+enum { TELLING = 200 }; /* milliseconds until what was refused is told, where somebody wants that at once */
 
 static _Noreturn void leave_launcher(int status)
 {
@@ -128,12 +130,16 @@ static void hand_on(int socket, int number, bool terminal)
 }
 
 /* The keeper's word, or -1 when it ended without one. */
-static int see_through(int socket, int signals, bool terminal)
+static int see_through(int socket, int signals, bool terminal, int journal)
 {
     int status = -1, ended, most, key;
     for (bool over = false; !over;) {
         struct pollfd each[4] = {{.fd = signals, .events = POLLIN}, {.fd = socket, .events = POLLIN}};
         size_t copied = terminal_wait(each + 2, &most);
+        if (journal >= 0) {
+            denied_tell(journal);
+            most = most < 0 || most > TELLING ? TELLING : most;
+        }
         if (poll(each, 2 + copied, most) < 0 && errno != EINTR)
             refuse_errno("what runs can't be waited for");
         struct signalfd_siginfo info;
@@ -195,6 +201,7 @@ int main(int count, char **words)
         user_as_root(&run, words + 2);
     check(count, words);
     run.launcher = getpid();
+    int journal = after_journal();
     bool terminal = terminal_open(&run);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         refuse_errno("the processes of the run can't be held");
@@ -205,7 +212,9 @@ int main(int count, char **words)
     ports_release();
     if (terminal)
         terminal_begin(&run);
-    int status = see_through(sockets[0], signals, terminal);
+    int status = see_through(sockets[0], signals, terminal, journal);
+    if (journal >= 0)
+        denied_tell(journal);
     terminal_drain();
     leave_launcher(status < 0 ? clean_up() : status);
 }

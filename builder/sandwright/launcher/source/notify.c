@@ -29,7 +29,7 @@
 
 enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
 
-static struct broker broker = {-1, -1, -1, 0, NULL, 0};
+static struct broker broker = {-1, -1, -1, 0, NULL, 0, NULL};
 static int program = -1, ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
 static struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
@@ -307,6 +307,8 @@ static void list_sockets(const struct run *run)
     add_all(&paths, &run->plan.host_sockets);
     if (run->plan.shims && !run->plan.shims_loopback)
         add(&paths, text("%s/socket", getenv("SANDWRIGHT_SHIMS")));
+    if (run->plan.shims_loopback)
+        broker.tried = text("%s/socket", shims_place(run));
     broker.count = paths.count;
     broker.listed = take(broker.count * sizeof *broker.listed);
     for (size_t index = 0; index < broker.count; index++)
