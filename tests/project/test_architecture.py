@@ -51,7 +51,7 @@ FLOORS = (
     {"bridge", "egress"},
     {"session"},
     {"verify"},
-    {"release", "adopt", "reference", "check", "change"},
+    {"release", "adopt", "reference", "check", "change", "learn"},
     {"api"},
     {"cli"},
 )

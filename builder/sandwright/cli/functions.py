@@ -110,6 +110,10 @@ def function_of(command: str) -> Callable[..., int | None]:
             from sandwright.cli.fleet import fleet
 
             return fleet
+        case "learn":
+            from sandwright.cli.learn import learn
+
+            return learn
         case "trust":
             from sandwright.cli.trust import trust
 

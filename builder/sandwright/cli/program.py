@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sandwright.errors import SandwrightError
 
-RUNNING = ("run", "fleet")
+RUNNING = ("run", "fleet", "learn")
 """Commands that look for a policy themselves, as none has to be there."""
 
 NOTHING_RUN = 125

@@ -54,6 +54,9 @@ class Properties:
     placeholders: bool = False
     """Its mounts need something to lie on, which the launcher puts into the project for a run."""
 
+    records: bool = False
+    """Its launcher can record what programs inside ask for (`learn`)."""
+
     explained: bool = True
     """Its artifacts can be read back."""
 

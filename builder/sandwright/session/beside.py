@@ -17,6 +17,7 @@ from sandwright.session.trail import Trail
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
+    from sandwright.session.recording import Recording
     from sandwright.session.run import CommandSession
 
 
@@ -32,7 +33,7 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
             environment = session.environment()
             passed: tuple[int, ...] = ()
             if session.prepared.proxy is not None:
-                variables, refused = _proxy(session.prepared.proxy, stack)
+                variables, refused = _proxy(session.prepared.proxy, stack, session.request.recording)
                 environment |= variables
             if session.prepared.shimmed:
                 bridge = _bridge(session, stack)
@@ -80,11 +81,15 @@ def _deliver(method: str, launcher: int, number: int) -> str:
     return backend(method).deliver(launcher, number)
 
 
-def _proxy(plan: dict[str, object], stack: ExitStack) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
+def _proxy(
+    plan: dict[str, object], stack: ExitStack, recording: Recording | None
+) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
     """Start a proxy: the launcher's variables for it, and what tells how often it refused a host."""
     from sandwright.egress.start import ProxyPlan, start_proxy  # noqa: PLC0415 - few sessions have one
 
     running = stack.enter_context(start_proxy(ProxyPlan.from_data(plan)))
+    if recording is not None:
+        stack.callback(lambda: recording.decisions.extend(running.decisions()))
 
     def refused() -> dict[str, int]:
         found: dict[str, int] = {}

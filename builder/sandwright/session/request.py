@@ -7,6 +7,10 @@ import os
 from sandwright.places import is_there
 from sandwright.policy.agents import AGENTS
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sandwright.session.recording import Recording
+
 
 class RunRequest:
     """A command, and which policy it is to run under.
@@ -17,7 +21,7 @@ class RunRequest:
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
     a line about the session is appended to, `denials` one that gets what was refused, which `quiet` leaves
     out of standard error. `audit` is the audit log (`session.audit`), which the sandbox is
-    denied.
+    denied. `recording` is what is recorded of the run, None for nothing.
     """
 
     __slots__ = (
@@ -34,7 +38,7 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("quiet", "trusted"),
+        *("quiet", "recording", "trusted"),
     )
 
     def __init__(
@@ -53,6 +57,7 @@ class RunRequest:
         denials: str = "",
         quiet: bool = False,
         trusted: bool = False,
+        recording: Recording | None = None,
     ) -> None:
         """Paths are relative to the current directory."""
         self.argv = argv
@@ -77,6 +82,7 @@ class RunRequest:
 
             self.settings.append(f"filesystem.deny={dumps([self.audit])}")
         self.trusted = trusted
+        self.recording = recording
 
     def has_policy(self) -> bool:
         """Whether a file is to say the policy: one that was named, or that is there."""

@@ -194,7 +194,9 @@ class CommandSession:
         """The launcher's variables."""
         named = self._name(self.request.cidfile) if self.request.cidfile else {}
         denials = {_DENIALS: str(self.denials["file"])} if self.native else {}
-        return {**os.environ, **self.prepared.environment, "SANDWRIGHT_SESSION": self.id, **denials, **named}
+        own = {"SANDWRIGHT_SESSION": self.id, **denials, **named}
+        recorded = self.request.recording.environment() if self.request.recording else {}
+        return {**os.environ, **self.prepared.environment, **own, **recorded}
 
     def command(self) -> list[str]:
         """What is started inside: the command, with the words that start it there in place of its name."""
@@ -205,6 +207,7 @@ class CommandSession:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
         beside = prepared.proxy is not None or prepared.shimmed or traced() or self.log is not None
+        beside = beside or self.request.recording is not None
         return self.native and not beside and can_follow(state.directory())
 
     def become(self, say: Callable[[str], None]) -> int:

@@ -69,13 +69,16 @@ def read_all() -> list[dict[str, object]]:
 def half_written() -> list[str]:
     """Files that a process had begun to write as records (`places.write`) when it was killed.
 
-    So are refusals (`denials`) that nobody has told of for a minute.
+    So are refusals (`denials`) that nobody has told of for a minute, and records (`learn`).
     """
     folder = directory()
     found = []
     for name in os.listdir(folder):
         words = name.split(".")
-        if words[1:] == ["denials"] and time.time() - _written(os.path.join(folder, name)) > _LONG:
+        if (
+            words[1:] in (["denials"], ["record"])
+            and time.time() - _written(os.path.join(folder, name)) > _LONG
+        ):
             found.append(os.path.join(folder, name))
         if (
             words[1:2] == ["json"]

@@ -114,6 +114,31 @@ COMMANDS = (
         takes_command=True,
     ),
     Command(
+        "learn",
+        GROUP,
+        "Record a command in its sandbox, and propose the least policy under which it passes.",
+        options=(
+            POLICY,
+            Option("preset", "PRESET", "a preset above the policy, as with `run`", repeatable=True),
+            SET,
+            Option("time", "TIME", "time limit of each run: 90, 30m", short="t"),
+            Option(
+                "wider",
+                "",
+                "record with every public host open through the proxy, and the filter `build`",
+            ),
+            Option("once", "", "don't run the command under the proposal"),
+            Option("necessary", "", "leave out each grant in turn, and keep those without which it fails"),
+            Option("record", "FILE", "keep what was recorded in this file"),
+            Option("merge", "FILE", "a record of an earlier run, which counts, too", repeatable=True),
+            Option("write", "", "write the policy, instead of only showing the change"),
+            TRUST,
+        ),
+        details="Prints the change of sandbox.yaml; what the command writes goes to standard error. Runs the "
+        "command several times. Exits with 12 when it doesn't pass under the proposal.",
+        takes_command=True,
+    ),
+    Command(
         "audit",
         GROUP,
         "Check an audit log: whether a line was changed, moved, removed or cut off.",

@@ -2,6 +2,7 @@
  * it: it is read before anything is started. */
 #include "denied.h"
 #include "launch.h"
+#include "record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,7 @@ void take_after(void)
     journal = now != NULL && now[0] == '/' ? text("%s", now) : NULL;
     unsetenv(DENIALS);
     unsetenv(NOW);
+    record_take();
     unsetenv(VARIABLE);
 }
 
@@ -46,6 +48,8 @@ void finish(int status)
 {
     if (denials != NULL && getpid() == launcher)
         denied_write(denials);
+    if (record_file() != NULL && getpid() == launcher)
+        recorded_write(record_file());
     if (after.count > 0 && getpid() == launcher) {
         add(&after, text("%d", status));
         execv(after.at[0], after.at);

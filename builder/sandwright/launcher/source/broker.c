@@ -18,6 +18,7 @@
 #include "broker.h"
 #include "denied.h"
 #include "launch.h"
+#include "record.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -202,10 +203,12 @@ static int connect_unix(const struct broker *broker, const struct caller *caller
 /* ---- all families */
 static int connect_copy(const struct broker *broker, const struct caller *caller)
 {
-    int domain;
-    socklen_t length = sizeof domain;
+    int domain, type = 0;
+    socklen_t length = sizeof domain, other = sizeof type;
     if (getsockopt(caller->socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0)
         return errno;
+    if (getsockopt(caller->socket, SOL_SOCKET, SO_TYPE, &type, &other) == 0)
+        record_connect(&caller->address, caller->length, type);
     if (!is_of_sandbox(broker, caller))
         return EACCES; /* it was open before the sandbox was made */
     if (domain == AF_UNIX)

@@ -22,6 +22,7 @@
 #include "broker.h"
 #include "denied.h"
 #include "launch.h"
+#include "record.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -36,6 +37,7 @@ static struct program filters[2]; /* as they were rendered: of their errors the 
 static size_t filter_count;
 static bool connects; /* for programs inside */
 static pid_t keeper;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
+static bool recording;
 static pid_t supervisor;
 
 /* ---- connect(2) that waits */
@@ -148,13 +150,17 @@ static bool is_over(void)
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
-/* What the filters refuse, they refuse; connect(2) is made. */
-static int answer_to(const struct seccomp_notif *call)
+/* What the filters refuse, they refuse; connect(2) is made; what is only recorded goes on as it is. */
+static int answer_to(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(filters, filter_count, &call->data, &which);
     if (error != 0) {
         denied_call(&call->data, error, which);
         return error;
+    }
+    if (recording && record_call(call, connects)) {
+        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        return 0;
     }
     if (!connects || !is_connect(&call->data))
         return EPERM; /* confine.c alone refuses it */
@@ -173,7 +179,7 @@ static void *work(void *nothing)
             _exit(0);
         }
         keep_one_idle(-1);
-        int fault = answer_to(&call);
+        int fault = answer_to(&call, &answer.flags);
         answer.id = call.id;
         answer.error = -fault;
         if (fault >= 0)
@@ -288,6 +294,8 @@ static void serve(int channel, bool own)
     pid_t first = take_listener(channel);
     if (first <= 0)
         _exit(0); /* it has ended */
+    if (recording)
+        record_begin(broker.listener, first);
     if (connects)
         look_into(first, own);
     else
@@ -345,6 +353,8 @@ void notify_command(struct run *run, int descriptor)
     struct words command = {0};
     notify_filter(run, "seccomp.bpf");
     denied_share();
+    if ((recording = record_file() != NULL))
+        recorded_share();
     connects = run->plan.supervised;
     at = descriptor;
     add(&command, text("/proc/self/fd/%d", at));
@@ -429,8 +439,9 @@ int notify_channel(void)
 
 void notify_hand_over(void)
 {
+    const struct program whole = recording ? record_ask(&filters[0], connects) : filters[0];
     /* Above all, as one may be where the other goes. */
-    int files[] = {program, ends[1], in_memory(&filters[0])};
+    int files[] = {program, ends[1], in_memory(&whole)};
     for (int index = 0; index < 3; index++)
         files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 3);
     for (int index = 0; index < 3; index++)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from sandwright.render.rendered import Rendered
 
 PROPERTIES = Properties(
-    own_user_namespace=True, shims=True, placeholders=True, verifiable=True, proposed={"linux": 1}
+    own_user_namespace=True,
+    shims=True,
+    placeholders=True,
+    records=True,
+    verifiable=True,
+    proposed={"linux": 1},
 )
 """What others have to know of it."""
 

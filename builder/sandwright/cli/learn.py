@@ -1,0 +1,130 @@
+"""`sandwright learn`: proposes the least policy for a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.cli import console
+from sandwright.errors import UsageError, VerdictError
+from sandwright.places import above
+from sandwright.visible import say
+
+if TYPE_CHECKING:
+    from sandwright.learn.learn import Learned, Learner
+
+_MOST_LINES = 40
+
+
+def learn(
+    *,
+    words: Sequence[str] = (),
+    policy: str = "",
+    preset: Sequence[str] = (),
+    set: Sequence[str] = (),  # noqa: A002 - the option's name
+    time: str = "",
+    wider: bool = False,
+    once: bool = False,
+    necessary: bool = False,
+    merge: Sequence[str] = (),
+    record: str = "",
+    write: bool = False,
+    trust_policy: bool = False,
+) -> None:
+    """Record a command, and print the proposed change of the policy.
+
+    Raise VerdictError where the command doesn't pass under it.
+    """
+    from sandwright.learn.attempt import RecordedCommand  # noqa: PLC0415
+    from sandwright.learn.learn import WIDER, Learner  # noqa: PLC0415
+    from sandwright.learn.records import read  # noqa: PLC0415
+
+    if not words and not merge:
+        raise UsageError("give a command to learn from, behind --, or records of earlier runs by --merge")
+    named = [each.partition("=")[0] for each in set]
+    settings = [*set, *[each for each in WIDER if wider and each.partition("=")[0] not in named]]
+    file = policy or above("sandbox.yaml")
+    command = RecordedCommand(
+        tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
+    )
+    learner = Learner(command, say, [read(Path(each)) for each in merge])
+    learned = learner.learn(again=not once, necessary=necessary) if words else learner.proposed()
+    if record:
+        _keep(Path(record), learned)
+    for line in _told(learner, learned):
+        say(line)
+    _show(Path(command.request().policy), learned, write=write)
+    if learned.passed is False:
+        why = (
+            "it needs what is not seen"
+            if learned.repeatable
+            else "nor a second time under the current policy"
+        )
+        raise VerdictError(f"the command does not pass under the proposal: {why}")
+
+
+def _keep(file: Path, learned: Learned) -> None:
+    from sandwright.learn.records import lines  # noqa: PLC0415
+    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+
+    text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
+    write_atomically(file, text.encode())
+
+
+def _show(file: Path, learned: Learned, *, write: bool) -> None:
+    """The change of the policy's file, which is written where that was asked for."""
+    from sandwright.learn.attempt import recording_method  # noqa: PLC0415
+    from sandwright.learn.proposal import difference  # noqa: PLC0415
+    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+
+    old = file.read_text(encoding="utf-8") if file.exists() else None
+    new = learned.proposal.edit(f"schema: 1\nmethod: {recording_method()}\n" if old is None else old)
+    for line in difference(old, new, file.name).splitlines():
+        console.line(line)
+    if write and learned.passed is not False:
+        if file.is_symlink():
+            raise UsageError(f"{file} is a symbolic link: nothing is written through one")
+        write_atomically(file, new.encode())
+        say(f"{file} is written")
+
+
+def _told(learner: Learner, learned: Learned) -> Iterator[str]:
+    from sandwright.learn import profile  # noqa: PLC0415
+
+    seen = sum(each.seen for each in learned.records)
+    paths = len({access.real for each in learned.records for access in each.accesses})
+    yield f"recorded: {seen} calls with paths, {paths} paths, {len(learned.records)} runs"
+    for name in ("dropped", "unresolved"):
+        count = sum(getattr(each, name) for each in learned.records)
+        if count:
+            yield f"{name}: {count} calls, so the proposal may lack something"
+    if learned.passed is not None:
+        yield f"under the proposal: {'passes' if learned.passed else 'fails'}, after {learned.turns} runs"
+    calls = profile.call_names(learner.current, learned.needs.calls)
+    if learned.proposal.seccomp:
+        beyond = f"; beside what strict allows it used {', '.join(calls)}" if calls else ""
+        yield f"system calls: {learned.proposal.seccomp} suffices{beyond}"
+    for item, needed in learned.necessary:
+        yield f"without {item.value}: {'the command fails' if needed else 'it passes, so that was taken out'}"
+    yield from _asked(learner, learned)
+    yield "variables: which a program reads can't be seen; environment stays as it is"
+
+
+def _asked(learner: Learner, learned: Learned) -> Iterator[str]:
+    """What was asked for and is not granted, with the cache of a tool where it is one."""
+    from sandwright.learn.tables import KEPT  # noqa: PLC0415
+
+    asked = sorted(learned.needs.asked.items())
+    if asked:
+        yield "asked for, and not proposed, since the current policy or the preset `default` doesn't let it:"
+    home = learner.current.facts.home
+    for (what, kind), why in asked[:_MOST_LINES]:
+        tool = next((own for place, own in KEPT.items() if f"{what}/".startswith(f"{home}{place[1:]}/")), "")
+        hint = (
+            f"; `cache: [{tool}]` gives {tool} one of this project's own" if tool and kind == "write" else ""
+        )
+        shown = what.replace("\n", "\\n").replace("\t", "\\t")
+        yield f"  {kind} {shown[:256]}: {why}{hint}"
+    if len(asked) > _MOST_LINES:
+        yield f"  and {len(asked) - _MOST_LINES} more"

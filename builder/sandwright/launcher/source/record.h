@@ -1,0 +1,29 @@
+/* What notify.c, broker.c and after.c share with the recorder (record.c; recorded.c is its memory): what programs inside ask
+ * for is remembered, in memory that the launcher shares with the supervisor, and written when all has ended. It decides
+ * nothing. */
+#ifndef RECORD_H
+#define RECORD_H
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "denied.h"
+
+/* ---- record.c */
+void record_take(void);                     /* launcher, the first call of main: whether it is wanted */
+const char *record_file(void);              /* where it is written; NULL: nothing is recorded */
+/* Child: that program, which asks for what is recorded, too. `connects`: the supervisor makes connections itself. */
+struct program record_ask(const struct program *filter, bool connects);
+void record_begin(int listener, pid_t first); /* supervisor: `first` is a process inside */
+/* Supervisor, by any of its threads: whether it is a call that is recorded alone, and so goes on. */
+bool record_call(const struct seccomp_notif *call, bool connects);
+void record_connect(const void *address, size_t length, int type); /* type: SOCK_STREAM ... */
+void recorded_share(void);                  /* launcher, before the keeper is forked */
+void recorded_write(const char *file);      /* launcher, when all has ended */
+
+#endif

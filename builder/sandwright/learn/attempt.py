@@ -1,0 +1,94 @@
+"""Runs the command that is learned from, and gives what was recorded of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandwright.errors import HostError
+from sandwright.learn.records import Record, read
+from sandwright.methods import registry
+from sandwright.session import state
+from sandwright.session.recording import Recording
+from sandwright.session.request import RunRequest
+from sandwright.session.run import run
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """How a run ended, and what it asked for."""
+
+    status: int
+    record: Record
+
+
+@dataclass(frozen=True)
+class RecordedCommand:
+    """What is run again and again: the words, the policy's file, and what holds beside it."""
+
+    argv: tuple[str, ...]
+    policy: str
+    named: bool
+    presets: tuple[str, ...]
+    settings: tuple[str, ...]
+    trusted: bool
+    time: str = ""
+
+    def request(self, settings: Sequence[str] = (), recording: Recording | None = None) -> RunRequest:
+        """A run with more settings: they come in place of the command's own for the same fields."""
+        named = {each.partition("=")[0] for each in settings}
+        own = [each for each in self.settings if each.partition("=")[0] not in named]
+        return RunRequest(
+            list(self.argv),
+            policy=self.policy,
+            named=self.named,
+            method=recording_method(),
+            presets=list(self.presets),
+            settings=[*own, *settings],
+            time=self.time,
+            quiet=True,
+            trusted=self.trusted,
+            recording=recording,
+        )
+
+
+def recording_method() -> str:
+    """The method under which commands are recorded, whatever the policy's own is."""
+    return next(name for name in registry.policy_names() if registry.properties(name).records)
+
+
+def attempt(
+    command: RecordedCommand, settings: Sequence[str], calls: Sequence[int], *, say: Callable[[str], None]
+) -> RecordedRun:
+    """Run it; what it writes to its output goes to our standard error. Raise SandwrightError.
+
+    Raise HostError where nothing was recorded.
+    """
+    file = Path(state.directory(), f"{uuid.uuid4().hex}.record")
+    recording = Recording(str(file), tuple(calls))
+    try:
+        with _output_to_errors():
+            status = run(command.request(settings, recording), say=say)
+        if not file.exists():
+            raise HostError("nothing was recorded: the command was not started, or the launcher was killed")
+        found = read(file)
+    finally:
+        file.unlink(missing_ok=True)
+    hosts = frozenset((each.host, each.port, each.allowed) for each in recording.decisions if each.host)
+    return RecordedRun(status, replace(found, hosts=hosts))
+
+
+@contextlib.contextmanager
+def _output_to_errors() -> Iterator[None]:
+    """Our own output is the proposal alone."""
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,105 @@
+"""Makes grants of what was needed: few, each one thing, none beyond what the current policy lets through."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sandwright.learn.needs import Bounds
+from sandwright.learn.tables import KEPT, MOST_GRANTS, NEVER_WHOLE, ROOTS, SIBLINGS
+from sandwright.policy.paths import ancestors
+
+
+@dataclass(frozen=True)
+class PathGrant:
+    """A path that is granted, canonical. `why` says what it is, in our words; `count` how much was used."""
+
+    path: str
+    why: str
+    count: int
+
+
+def read_grants(
+    reads: Mapping[str, set[str]], bounds: Bounds, covered: Callable[[str], bool]
+) -> list[PathGrant]:
+    """Grants for what was read and is not `covered` already."""
+    home = bounds.current.facts.home
+    project = bounds.current.facts.project
+    never = {_at_home(each, home) for each in NEVER_WHOLE} | {*ancestors(project), *ancestors(home)}
+    found: dict[str, tuple[str, int]] = {}
+
+    def whole(directory: str) -> bool:
+        return directory not in never and bounds.readable(directory) and not bounds.opens_secret(directory)
+
+    for path, kinds in sorted(reads.items()):
+        if covered(path):
+            continue
+        place, why = _thing(path, home, whole)
+        if place == path and os.path.isdir(path) and not os.path.islink(path) and not whole(path):
+            continue  # a directory of many things, that was listed: it stays as empty as it is
+        known = found.get(place, (why or ", ".join(sorted(kinds)), 0))
+        found[place] = (known[0], known[1] + 1)
+    collapsed = _collapsed(found, whole)
+    return [PathGrant(path, why, count) for path, (why, count) in sorted(collapsed.items())][:MOST_GRANTS]
+
+
+def write_grants(writes: Mapping[str, set[str]], bounds: Bounds) -> list[PathGrant]:
+    """Grants for what was changed.
+
+    In the project it is the project, as work of the same kind changes other files of it. So protected names
+    stay what they are, too: they are those of the project.
+    """
+    found: dict[str, int] = defaultdict(int)
+    roots = sorted(
+        (rule.path for rule in bounds.current.filesystem.rules if rule.kind == "write" and not rule.private),
+        key=len,
+    )
+    for path in writes:
+        root = next((each for each in roots if path == each or path.startswith(f"{each.rstrip('/')}/")), "")
+        if root:
+            found[root] += 1
+    return [PathGrant(path, "something in it was changed", count) for path, count in sorted(found.items())]
+
+
+def _thing(path: str, home: str, whole: Callable[[str], bool]) -> tuple[str, str]:
+    """What a path is a part of, by the tables, and what that is; else itself."""
+    for place, tool in KEPT.items():
+        cache = _at_home(place, home)
+        if (path == cache or path.startswith(f"{cache}/")) and whole(cache):
+            return cache, f"a cache of {tool}"
+    for above in (path, *ancestors(path)):
+        root = next((each.what for each in ROOTS if _has(above, each.names)), "")
+        if root and whole(above):
+            return above, root
+    return path, ""
+
+
+def _has(directory: str, names: tuple[str, ...]) -> bool:
+    return all(any(os.path.lexists(f"{directory}/{one}") for one in each.split("|")) for each in names)
+
+
+def _collapsed(
+    found: Mapping[str, tuple[str, int]], whole: Callable[[str], bool]
+) -> dict[str, tuple[str, int]]:
+    """With directories in place of many that lie in one, until nothing changes; and none below another."""
+    now = dict(found)
+    while True:
+        children: dict[str, list[str]] = defaultdict(list)
+        for path in now:
+            children[os.path.dirname(path)].append(path)
+        many = [each for each, own in children.items() if len(own) >= SIBLINGS and whole(each)]
+        if not many:
+            return {
+                path: each for path, each in now.items() if not any(above in now for above in ancestors(path))
+            }
+        for directory in many:
+            count = sum(
+                now.pop(path)[1] for path in list(now) if path.startswith(f"{directory.rstrip('/')}/")
+            )
+            now[directory] = (f"{len(children[directory])} parts of it were used", count)
+
+
+def _at_home(path: str, home: str) -> str:
+    return home + path[1:] if path.startswith("~") else path

@@ -1,0 +1,202 @@
+"""Learns a policy: records a command, proposes, and runs it under the proposal until it passes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright.inputs import InputTracker
+from sandwright.learn import profile
+from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
+from sandwright.learn.generalise import PathGrant, read_grants, write_grants
+from sandwright.learn.needs import Bounds, Needs, needs
+from sandwright.learn.proposal import Item, Proposal, spelled
+from sandwright.learn.records import Record
+from sandwright.policy.hosts import host_pattern
+from sandwright.policy.load import layer
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.mounts import mount_plan
+from sandwright.session.prepare import load, resolved_here
+
+MOST_TURNS = 12
+"""Runs under proposals, without those of `necessary`."""
+
+WIDER = ("network.mode=proxy", 'network.allow=["*:*"]', "process.seccomp=build")
+"""What `--wider` lets the command do while it is recorded: reach every public host through the proxy."""
+
+_DEFAULT = "schema: 1\nextends: [default]\n"
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Learned:
+    """What came of it. `passed` is None where the command was not run under the proposal.
+
+    `repeatable`: whether it ends as before under the current policy; looked at where no proposal passed.
+    """
+
+    proposal: Proposal
+    needs: Needs
+    records: list[Record]
+    passed: bool | None = None
+    repeatable: bool = True
+    first: int | None = None
+    turns: int = 0
+    necessary: list[tuple[Item, bool]] = field(default_factory=list)
+
+
+@dataclass
+class Learner:
+    """One command that is learned from. `say` is told what happens."""
+
+    command: RecordedCommand
+    say: Say
+    records: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Read the policy that is recorded under. Raise SandwrightError."""
+        self.bounds = bounds(self.command)
+        self.current = self.bounds.current
+
+    def learn(self, *, again: bool = True, necessary: bool = False) -> Learned:
+        """Record, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
+        first = self._run((), "recording")
+        if first.status:
+            self.say(f"it ended with {first.status} when recorded: a proposal passes with the same")
+        learned = self.proposed(self._combinations()[0])
+        learned.first = first.status
+        if again:
+            learned = self._tried(learned, first.status)
+        if again and necessary and learned.passed:
+            self._ablate(learned, first.status)
+        return learned
+
+    def proposed(self, way: tuple[str | None, bool] | None = None) -> Learned:
+        """What the records lead to. `way`: the filter, and whether what was only looked at is granted."""
+        seccomp, looks = way or self._combinations()[0]
+        found = needs(self.records, self.bounds)
+        return Learned(self._proposal(found, seccomp, looks=looks), found, self.records)
+
+    def _run(self, settings: Sequence[str], what: str) -> RecordedRun:
+        self.say(f"{what}: {os.path.basename(self.command.argv[0])}")
+        made = attempt(self.command, settings, profile.watched(self.current), say=self.say)
+        self.records.append(made.record)
+        return made
+
+    def _combinations(self) -> list[tuple[str | None, bool]]:
+        """What is tried in turn, the least first."""
+        found = needs(self.records, self.bounds)
+        names = profile.sufficient(self.current, profile.call_names(self.current, found.calls))
+        return [(name, looks) for name in names or (None,) for looks in (False, True)]
+
+    def _tried(self, learned: Learned, status: int) -> Learned:
+        """Under each proposal in turn, until the command ends as it did when it was recorded."""
+        turns = 0
+        for way in self._combinations():
+            before: Proposal | None = None
+            learned = self.proposed(way)
+            while learned.proposal != before and turns < MOST_TURNS:
+                turns += 1
+                before = learned.proposal
+                ended = self._run(before.settings(), f"run {turns} under a proposal").status
+                if ended == status:
+                    return self._ended(learned, status, turns, passed=True)
+                learned = self.proposed(way)
+        learned.repeatable = self._run((), "under the current policy again").status == status
+        return self._ended(learned, status, turns, passed=False)
+
+    @staticmethod
+    def _ended(learned: Learned, status: int, turns: int, *, passed: bool) -> Learned:
+        learned.first, learned.turns, learned.passed = status, turns, passed
+        return learned
+
+    def _ablate(self, learned: Learned, status: int) -> None:
+        """Leave out each grant: one without which the command passes as well is none of the proposal's."""
+        for item in learned.proposal.items():
+            less = learned.proposal.without(item)
+            ended = attempt(self.command, less.settings(), (), say=self.say).status
+            learned.necessary.append((item, ended != status))
+            if ended == status:
+                learned.proposal = less
+
+    def _proposal(self, found: Needs, seccomp: str | None, *, looks: bool) -> Proposal:
+        reads = {path: set(kinds) for path, kinds in found.reads.items()}
+        for path in found.looks if looks else ():
+            reads.setdefault(path, {"look"})
+        written = write_grants(found.writes, self.bounds)
+        base = self._with_nothing(written)
+        project = self.current.facts.project
+        if not base.is_path_readable(project) and self.bounds.readable(project):
+            reads[project] = {"read"}
+        granted = read_grants(reads, self.bounds, _covered(base))
+        network = self.current.network
+        proxied = network.mode == "proxy"
+        hosts = tuple(self._hosts(found)) if proxied else None
+        return Proposal(
+            tuple(self._items(granted)),
+            tuple(self._items(written)),
+            allow=hosts,
+            mode=("proxy" if hosts else "none") if proxied else None,
+            localhost=tuple(Item(each, "was connected to") for each in sorted(found.localhost))
+            if network.localhost
+            else None,
+            unix_sockets=tuple(Item(each, "was connected to") for each in sorted(found.sockets))
+            if network.unix_sockets
+            else None,
+            seccomp=seccomp,
+        )
+
+    def _with_nothing(self, written: Sequence[PathGrant]) -> ResolvedPolicy:
+        """The policy with nothing to read but what programs need to start, and what is written."""
+        nothing = Proposal((), tuple(self._items(written)))
+        return resolved(self.command, nothing.settings())
+
+    def _items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
+        for each in grants:
+            said = spelled(each.path, self.current.facts)
+            if said is None:
+                self.say("a path was used that no policy can spell; it is not proposed")
+            else:
+                times = "" if each.count == 1 else f", {each.count} of it used"
+                yield Item(said, f"{each.why}{times}")
+
+    def _hosts(self, found: Needs) -> Iterator[Item]:
+        """Hosts as the policy writes them: without a port for those of the web."""
+        for host, port in sorted(found.hosts):
+            try:
+                pattern = host_pattern(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            except ValueError:
+                continue  # nothing that a policy can name
+            if any(each.matches(pattern.host, port) for each in self.current.network.allow):
+                web = port in (80, 443)
+                name = str(pattern).rpartition(":")[0] if web else str(pattern)
+                yield Item(name, f"was reached on port {port}")
+
+
+def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:
+    """Whether a path, which may be a link, is there under a policy."""
+    links = {each.target for each in mount_plan(policy, root="host").mounts if each.kind == "symlink"}
+    return lambda path: path in links or policy.filesystem.tree.allows("read", path)
+
+
+def bounds(command: RecordedCommand) -> Bounds:
+    """What may be granted to a command. Raise SandwrightError."""
+    return Bounds(resolved(command, ()), _default(command))
+
+
+def resolved(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
+    """The command's policy with some settings, on this host. Raise SandwrightError."""
+    request = command.request(settings)
+    inputs = InputTracker()
+    return resolved_here(load(request, inputs), request, inputs)
+
+
+def _default(command: RecordedCommand) -> ResolvedPolicy:
+    """The preset `default` alone, in the same project."""
+    request = command.request()
+    only = MergedPolicy.from_layers([layer(_DEFAULT, file=str(Path(request.policy)))])
+    return resolved_here(only, request, InputTracker())

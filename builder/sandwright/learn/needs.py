@@ -1,0 +1,209 @@
+"""What a record says that a command needs, measured by the current policy and the preset `default`.
+
+A record is what somebody inside chose to ask for. So a path counts by where it leads on this host now that
+the run is over, never by the name that was used, and only as far as both policies let it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sandwright.learn.records import CHANGES, Access, Record
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.reading import read_start
+
+READS = frozenset({"read", "exec", "list"})
+_MOST_LINKS = 40
+_HEAD = 256
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What may be granted at most: by the policy that was recorded under, and by the preset `default`."""
+
+    current: ResolvedPolicy
+    default: ResolvedPolicy
+
+    def readable(self, path: str) -> bool:
+        """Whether both let a canonical path be read."""
+        return all(each.filesystem.tree.allows("read", path) for each in (self.current, self.default))
+
+    def writable(self, path: str) -> bool:
+        """Whether the current policy lets a canonical path of the host be written."""
+        return self.current.filesystem.tree.changes_host(path)
+
+    def denied(self, path: str) -> bool:
+        """Whether one of them denies it by name: not merely does not grant it."""
+        rules = (each.filesystem.tree.deciding(path) for each in (self.default, self.current))
+        return any(found and found[0].kind == "deny" for found in rules)
+
+    def own(self, path: str) -> bool:
+        """Whether it is the sandbox's own: its temporary directory, its devices."""
+        found = self.current.filesystem.tree.deciding(path)
+        return path.startswith(("/proc/", "/dev/")) or (bool(found) and found[0].private)
+
+    def opens_secret(self, directory: str) -> bool:
+        """Whether the current policy leaves open below a directory what `default` denies there."""
+        rules = (each for each in self.default.filesystem.rules if each.kind == "deny")
+        prefix = f"{directory.rstrip('/')}/"
+        return any(
+            (each.path == directory or each.path.startswith(prefix))
+            and self.current.filesystem.tree.allows("read", each.path)
+            for each in rules
+        )
+
+
+@dataclass
+class Needs:
+    """What was needed and may be granted, by canonical path; `asked` is what may not, with why.
+
+    `looks` were only looked at. `writes` are directories in which something was changed that the run found
+    there, or made. `asked` holds lines of (what, why).
+    """
+
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    looks: set[str] = field(default_factory=set)
+    writes: dict[str, set[str]] = field(default_factory=dict)
+    asked: dict[tuple[str, str], str] = field(default_factory=dict)
+    hosts: set[tuple[str, int]] = field(default_factory=set)
+    localhost: set[int] = field(default_factory=set)
+    sockets: set[str] = field(default_factory=set)
+    calls: set[int] = field(default_factory=set)
+
+
+def needs(records: Iterable[Record], bounds: Bounds) -> Needs:
+    """What runs needed together."""
+    found = Needs()
+    for record in records:
+        _add_paths(found, record, bounds)
+        _add_network(found, record, bounds)
+        found.calls |= record.calls
+    return found
+
+
+def _add_paths(found: Needs, record: Record, bounds: Bounds) -> None:
+    made = {each.real for each in record.accesses if "create" in each.kinds and each.found == "absent"}
+    for access in record.accesses:
+        if access.kinds & CHANGES:
+            _add_write(found, access, made, bounds)
+        if access.kinds & (READS | {"look"}):
+            _add_read(found, access, made, bounds)
+
+
+def _add_read(found: Needs, access: Access, made: set[str], bounds: Bounds) -> None:
+    kinds = access.kinds & READS
+    path = _placed(access)
+    if path is None or bounds.own(path) or path in made:
+        return
+    if not os.path.lexists(path) and not bounds.denied(path):
+        return  # it is nowhere, so nothing is missing
+    if bounds.denied(path) or not bounds.readable(path):
+        if kinds:
+            found.asked[(path, "read")] = "denied" if bounds.denied(path) else "not granted"
+        return
+    if not kinds:
+        found.looks.add(path)
+        return
+    for each in (path, *links_to(access.path), *(started_by(path) if "exec" in kinds else ())):
+        if bounds.readable(each) and not bounds.own(each):
+            found.reads.setdefault(each, set()).update(kinds)
+
+
+def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> None:
+    """In the directory of what was changed: it is replaced, as editors do, or made anew."""
+    path = _placed(access)
+    if path is None or bounds.own(path):
+        return
+    if not bounds.writable(path):
+        why = "denied" if bounds.denied(path) else "not writable"
+        found.asked[(path, "write")] = why
+        return
+    above = os.path.dirname(path)
+    while above in made and above != "/":
+        above = os.path.dirname(above)
+    if bounds.writable(above) and os.path.realpath(above) == above:
+        found.writes.setdefault(above, set()).update(access.kinds & CHANGES)
+    else:
+        found.writes.setdefault(path, set()).update(access.kinds & CHANGES)
+
+
+def _add_network(found: Needs, record: Record, bounds: Bounds) -> None:
+    network = bounds.current.network
+    for host, port, allowed in record.hosts:
+        if allowed:
+            found.hosts.add((host, port))
+        else:
+            found.asked[(f"{host}:{port}", "host")] = "not in network.allow"
+    for each in record.contacts:
+        if each.action == "listen":
+            continue
+        if each.type == "unix":
+            if each.address in network.unix_sockets:
+                found.sockets.add(each.address)
+        elif each.address.startswith("127.") or each.address == "::1":
+            found.localhost |= {each.port} & set(network.localhost)
+        elif network.mode != "host" and each.port and each.address not in ("0.0.0.0", "::"):  # noqa: S104 - what a program named
+            found.asked[(f"{each.type} {each.address} port {each.port}", "address")] = "no way but the proxy"
+
+
+def _placed(access: Access) -> str | None:
+    """Where a path leads on this host now; a link at its end is followed where the call did so.
+
+    None where it leads nowhere: a directory on the way is not there.
+    """
+    head, name = os.path.split(access.real.rstrip("/"))
+    if name in ("", ".", ".."):
+        head, name = access.real, ""
+    try:
+        above = os.path.realpath(head, strict=True)
+    except OSError:
+        return None
+    place = os.path.join(above, name) if name else above
+    changes_it = access.found == "link" or access.kinds <= CHANGES
+    return place if changes_it else os.path.realpath(place)
+
+
+def links_to(path: str) -> Iterator[str]:
+    """Where the links lie that lead from a path as it is named to what it is."""
+    parts = [each for each in path.split("/") if each not in ("", ".")]
+    at, followed = "/", 0
+    while parts and followed < _MOST_LINKS:
+        part = parts.pop(0)
+        if part == "..":
+            at = os.path.dirname(at)
+            continue
+        here = os.path.join(at, part)
+        try:
+            is_link = stat.S_ISLNK(os.lstat(here).st_mode)
+            target = os.readlink(here) if is_link else ""
+        except OSError:
+            return
+        if not is_link:
+            at = here
+            continue
+        yield here
+        followed += 1
+        at = "/" if target.startswith("/") else at
+        parts = [each for each in target.split("/") if each not in ("", ".")] + parts
+
+
+def started_by(path: str, depth: int = 4) -> Iterator[str]:
+    """What the kernel opens to start a program: the interpreter of a script, and of that one, with its links.
+
+    The loader that an ELF file names is what programs need to start anyway.
+    """
+    try:
+        head = read_start(path, size=_HEAD)
+    except OSError:
+        return
+    words = head[2:].split(b"\n")[0].split() if head.startswith(b"#!") else []
+    if not words or not words[0].startswith(b"/") or depth == 0:
+        return
+    named = os.fsdecode(words[0])
+    yield from links_to(named)
+    real = os.path.realpath(named)
+    yield real
+    yield from started_by(real, depth - 1)

@@ -1,0 +1,52 @@
+"""Which of the shipped filters of system calls suffices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sandwright.policy.names import SECCOMP_PROFILES
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.filters import architecture
+from sandwright.seccomp import abi, profile
+from sandwright.seccomp.action import ALLOW
+
+
+def candidates(policy: ResolvedPolicy) -> tuple[str, ...]:
+    """The profiles that are no looser than the policy's, the strictest first; none for one from a file."""
+    own = policy.process.seccomp
+    return SECCOMP_PROFILES[: SECCOMP_PROFILES.index(own) + 1] if own in SECCOMP_PROFILES else ()
+
+
+def watched(policy: ResolvedPolicy) -> Sequence[int]:
+    """Numbers of the calls that the policy's profile allows, and the strictest doesn't."""
+    names = candidates(policy)
+    if len(names) < 2:
+        return ()
+    numbers = abi.numbers(_abi(policy))
+    return sorted(numbers[each] for each in _outright(names[-1]) - _outright(names[0]) if each in numbers)
+
+
+def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
+    """What calls are called on the policy's host."""
+    known = abi.names(_abi(policy))
+    return sorted(known.get(each, f"number {each}") for each in numbers)
+
+
+def sufficient(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
+    """Of `candidates` those that allow some calls, whatever their arguments are; the loosest always."""
+    found = candidates(policy)
+    return tuple(each for each in found if set(names) <= _outright(each)) or found[-1:]
+
+
+def allowed(name: str) -> int:
+    """How many calls a profile allows whatever their arguments are."""
+    return len(_outright(name))
+
+
+def _outright(name: str) -> frozenset[str]:
+    rules = profile(name).rules()
+    return frozenset(call for call, own in rules.items() if own[0].action == ALLOW and not own[0].when)
+
+
+def _abi(policy: ResolvedPolicy) -> abi.Abi:
+    return abi.Abi(architecture(policy))

@@ -1,0 +1,215 @@
+"""A proposed policy: its grants, as settings of a run, and as an edit of the policy's text. Pure.
+
+Whatever a program inside chose the name of stands between double quotes, unless it is of harmless characters
+alone, and never in a comment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from sandwright.document import parse
+from sandwright.errors import DocumentError, UsageError
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.spelling import checked_path
+from sandwright.visible import visible
+
+_PLAIN = re.compile(r"(?:[$/]|~/)[$A-Za-z0-9_./+~-]*|[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A value of a list, and why it is there, in words of ours."""
+
+    value: str | int
+    why: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What is granted. A field that is None stays as it is."""
+
+    read: tuple[Item, ...]
+    write: tuple[Item, ...]
+    allow: tuple[Item, ...] | None = None
+    mode: str | None = None
+    localhost: tuple[Item, ...] | None = None
+    unix_sockets: tuple[Item, ...] | None = None
+    seccomp: str | None = None
+
+    def settings(self) -> list[str]:
+        """The settings of a run that say the same."""
+        said = []
+        for (section, key), value in self._fields().items():
+            listed = value if isinstance(value, str) else ", ".join(_scalar(each.value) for each in value)
+            said.append(f"{section}.{key}={listed if isinstance(value, str) else f'[{listed}]'}")
+        return said
+
+    def without(self, item: Item) -> Proposal:
+        """The same without one grant."""
+
+        def left(items: tuple[Item, ...]) -> tuple[Item, ...]:
+            return tuple(each for each in items if each is not item)
+
+        optional = {
+            name: None if (own := getattr(self, name)) is None else left(own)
+            for name in ("allow", "localhost", "unix_sockets")
+        }
+        return Proposal(left(self.read), left(self.write), mode=self.mode, seccomp=self.seccomp, **optional)
+
+    def items(self) -> tuple[Item, ...]:
+        """Every grant that can be left out."""
+        lists = (self.read, self.write, self.allow, self.localhost, self.unix_sockets)
+        return tuple(each for items in lists for each in items or ())
+
+    def edit(self, text: str) -> str:
+        """A policy's text with these fields in place of its own; all else stays, with its comments.
+
+        A text that isn't in block style, or has anchors, is written anew.
+        """
+        expected = _data(text)
+        for (section, key), value in self._fields().items():
+            said = value if isinstance(value, str) else [each.value for each in value]
+            expected[section] = {**(expected.get(section) or {}), key: said}
+        for attempt in (text, yaml.safe_dump(_data(text), sort_keys=False, allow_unicode=True)):
+            edited = self._edited(attempt)
+            if edited is not None and _data(edited) == expected:
+                return edited
+        raise UsageError("the policy's text can't be edited: write it in block style")
+
+    def _edited(self, text: str) -> str | None:
+        """Edit it as block style is edited; None where it is no YAML after that."""
+        try:
+            for (section, key), value in self._fields().items():
+                text = _with_field(text, section, key, list(_lines(key, value)))
+            parse(text, file="sandbox.yaml")
+        except (yaml.YAMLError, DocumentError):
+            return None
+        return text
+
+    def _fields(self) -> Mapping[tuple[str, str], str | tuple[Item, ...]]:
+        fields: dict[tuple[str, str], str | tuple[Item, ...] | None] = {
+            ("filesystem", "read"): self.read,
+            ("filesystem", "write"): self.write,
+            ("network", "mode"): self.mode,
+            ("network", "allow"): self.allow,
+            ("network", "localhost"): self.localhost,
+            ("network", "unix_sockets"): self.unix_sockets,
+            ("process", "seccomp"): self.seccomp,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def difference(old: str | None, new: str, name: str) -> str:
+    """What changes in the file, as `diff -u` says it."""
+    before = [] if old is None else old.splitlines(keepends=True)
+    lines = difflib.unified_diff(
+        before, new.splitlines(keepends=True), "/dev/null" if old is None else name, name
+    )
+    return visible("".join(each if each.endswith("\n") else f"{each}\n" for each in lines))
+
+
+def spelled(path: str, facts: HostFacts) -> str | None:
+    """A canonical path as a policy writes it; None for one that no policy can name."""
+    shown = path.replace("$", "$$")
+    for name, place in (("$PROJECT", facts.project), ("~", facts.home)):
+        if path == place or path.startswith(f"{place.rstrip('/')}/"):
+            shown = name + path[len(place) :].replace("$", "$$")
+            shown = "$HOME" if shown == "~" else shown
+            break
+    try:
+        checked_path(shown)
+        path.encode()
+    except ValueError:
+        return None
+    return shown if path.isprintable() else None
+
+
+def _data(text: str) -> dict[str, Any]:
+    found = parse(text, file="sandbox.yaml").data
+    return dict(found) if isinstance(found, dict) else {}
+
+
+_COMMENTS = {
+    "mode": {"none": "no host was reached", "proxy": "hosts were reached"},
+    "seccomp": {
+        "strict": "the narrowest filter of system calls",
+        "default": "`strict` is not enough",
+        "build": "neither `strict` nor `default` is enough",
+    },
+}
+_EMPTY = {
+    "read": "only what programs need to start, and what may be written",
+    "write": "nothing of the host was changed",
+}
+
+
+def _lines(key: str, value: str | tuple[Item, ...]) -> Iterator[str]:
+    if isinstance(value, str):
+        yield f"  {key}: {value}  # learned: {_COMMENTS[key][value]}"
+    elif not value:
+        yield f"  {key}: []  # learned: {_EMPTY.get(key, 'none was used')}"
+    else:
+        yield f"  {key}:"
+        yield from (f"    - {_scalar(each.value)}  # learned: {each.why}" for each in value)
+
+
+def _scalar(value: str | int) -> str:
+    if isinstance(value, int) or _PLAIN.fullmatch(value):
+        return str(value)
+    return f'"{"".join(map(_quoted, value))}"'
+
+
+def _quoted(character: str) -> str:
+    """A character between double quotes (YAML 1.2, 5.7)."""
+    if character.isprintable() and character not in '"\\':
+        return character
+    return f"\\U{ord(character):08x}"
+
+
+def _with_field(text: str, section: str, key: str, lines: Sequence[str]) -> str:
+    """The text with a field of a section said by `lines`, which are indented by two."""
+    rows = text.splitlines()
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    found = _pair(root, section)
+    if found is None:
+        return "".join(f"{row}\n" for row in (*rows, f"{section}:", *lines))
+    name, value = found
+    if not isinstance(value, yaml.MappingNode) or value.flow_style:
+        data = {each: own for each, own in (_data(text).get(section) or {}).items() if each != key}
+        kept = yaml.safe_dump(data, sort_keys=False, allow_unicode=True) if data else ""
+        rest = [f"  {row}" for row in kept.splitlines() if kept.strip() != "{}"]
+        rows[name.start_mark.line : _end(rows, value) + 1] = [f"{section}:", *rest, *lines]
+        return "".join(f"{row}\n" for row in rows)
+    own = _pair(value, key)
+    margin = " " * value.start_mark.column
+    shifted = [margin + row[2:] for row in lines]
+    if own is None:
+        at = _end(rows, value) + 1
+        rows[at:at] = shifted
+    else:
+        rows[own[0].start_mark.line : _end(rows, own[1]) + 1] = shifted
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _pair(mapping: Any, key: str) -> tuple[Any, Any] | None:  # noqa: ANN401 - PyYAML has no types
+    pairs = mapping.value if isinstance(mapping, yaml.MappingNode) else []
+    return next((pair for pair in pairs if pair[0].value == key), None)
+
+
+def _end(rows: Sequence[str], node: Any) -> int:  # noqa: ANN401
+    """The last line of a node: the end mark of a block stands where the next thing begins."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(rows, last[1] if isinstance(node, yaml.MappingNode) else last)
+    line = node.end_mark.line - (node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line)
+    line = min(line, len(rows) - 1)
+    while line > node.start_mark.line and (not rows[line].strip() or rows[line].lstrip().startswith("#")):
+        line -= 1
+    return int(line)

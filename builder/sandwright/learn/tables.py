@@ -1,0 +1,53 @@
+"""What `learn` knows of file systems: which directories are one thing, and which are never granted whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RootKind:
+    """A kind of directory that is granted as one thing. `names` are in each of its kind; `a|b` is either."""
+
+    what: str
+    names: tuple[str, ...]
+
+
+ROOTS: tuple[RootKind, ...] = (
+    RootKind("a virtual environment of Python", ("pyvenv.cfg",)),
+    RootKind("a repository of Git", (".git",)),
+    RootKind("a toolchain", ("bin", "lib|lib64|share|include|libexec|pkg")),
+    RootKind("a project of Node", ("package.json", "node_modules")),
+    RootKind("a crate or workspace of Cargo", ("Cargo.toml", "src|crates")),
+    RootKind("a module of Go", ("go.mod",)),
+)
+"""The nearest directory above a path that is one of these is granted in its place."""
+
+KEPT: Mapping[str, str] = {
+    "~/.cargo/registry": "cargo",
+    "~/.cargo/git": "cargo",
+    "~/go/pkg/mod": "go",
+    "~/.cache/go-build": "go",
+    "~/.cache/pip": "pip",
+    "~/.cache/uv": "uv",
+    "~/.npm": "npm",
+    "~/.m2/repository": "maven",
+    "~/.gradle": "gradle",
+    "~/.cache/ccache": "ccache",
+    "~/.ccache": "ccache",
+}
+"""Caches of tools, which are one thing, with the word of the policy's field `cache`."""
+
+_SYSTEM = (
+    "/ /boot /data /dev /etc /home /media /mnt /opt /proc /root /run /srv /sys /tmp /var /var/cache /var/lib"
+)
+_HOME = "~ ~/.cache ~/.cargo ~/.config ~/.local ~/.local/share ~/.local/state ~/go"
+NEVER_WHOLE: frozenset[str] = frozenset(f"{_SYSTEM} {_HOME}".split())
+"""Directories that hold things of many kinds: never granted as a whole, however much in them is read."""
+
+SIBLINGS = 4
+"""From so many files of one directory on, the directory is granted."""
+
+MOST_GRANTS = 200
+"""More than this nobody reads: what is left is not granted, and the run under the proposal tells."""

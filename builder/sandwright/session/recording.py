@@ -1,0 +1,29 @@
+"""A run that is recorded: what programs inside ask for, and what its proxy was asked.
+
+The launcher writes `file` when all has ended; nothing inside can reach it (`launcher/source/record.c`).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sandwright.egress.log import ProxyDecision
+
+
+class Recording:
+    """What is recorded of a run. `calls` are numbers of system calls, beside those with paths.
+
+    `decisions` are the proxy's, once the run has ended.
+    """
+
+    __slots__ = ("calls", "decisions", "file")
+
+    def __init__(self, file: str, calls: tuple[int, ...] = ()) -> None:
+        """`file` must not be there yet."""
+        self.file = file
+        self.calls = calls
+        self.decisions: list[ProxyDecision] = []
+
+    def environment(self) -> dict[str, str]:
+        """The launcher's variables."""
+        return {"SANDWRIGHT_RECORD": self.file, "SANDWRIGHT_RECORD_CALLS": ",".join(map(str, self.calls))}

@@ -1,0 +1,115 @@
+"""A proposal is an edit of the policy's text that leaves the rest alone, whatever names it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandwright.document import parse
+from sandwright.learn.proposal import Item, Proposal, difference
+from sandwright.policy.load import layer
+
+SOME = Proposal(
+    (Item("/opt/go", "a toolchain, 12 of it used"),), (Item("$PROJECT", "changed"),), seccomp="strict"
+)
+
+_READ = "  read:\n    - /opt/go  # learned: a toolchain, 12 of it used\n"
+_WRITE = "  write:\n    - $PROJECT  # learned: changed\n"
+_CALLS = "process:\n  seccomp: strict  # learned: the narrowest filter of system calls\n"
+_WIDE = """filesystem:
+    # what is read
+    read:
+    - /
+
+    # kept
+    deny: [~/x]   # too
+network: {mode: none}
+process: {seccomp: build}  # old
+"""
+_EDITED = """filesystem:
+    # what is read
+    read:
+      - /opt/go  # learned: a toolchain, 12 of it used
+
+    # kept
+    deny: [~/x]   # too
+    write:
+      - $PROJECT  # learned: changed
+network: {mode: none}
+"""
+EDITS = {
+    "schema: 1\nmethod: bwrap\n": f"schema: 1\nmethod: bwrap\nfilesystem:\n{_READ}{_WRITE}{_CALLS}",
+    _WIDE: f"{_EDITED}{_CALLS}",
+    "filesystem: {write: [/srv], tmp: shared}\nprocess:\n": (
+        f"filesystem:\n{_WRITE}  tmp: shared\n{_READ}{_CALLS}"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", EDITS)
+def test_edits_leave_the_rest_alone(text: str) -> None:
+    assert SOME.edit(text) == EDITS[text]
+    assert SOME.edit(EDITS[text]) == EDITS[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"schema": 1, "filesystem": {"read": ["/"], "deny": ["~/x"]}}\n',
+        "schema: 1\nprocess: &p\n  privileged: false\nenvironment: {set: {A: '100:50', B: 'no'}}\n",
+        "---\nschema: 1\n...\n",
+        "",
+    ],
+)
+def test_any_text_says_what_was_proposed(text: str) -> None:
+    before, after = _data(text), _data(SOME.edit(text))
+    learnt = ("filesystem", "process")
+    assert {name: after[name] for name in after if name not in learnt} == {
+        name: before[name] for name in before if name not in learnt
+    }
+    kept = {**before.get("filesystem", {}), **before.get("process", {})}
+    changed = {"read": ["/opt/go"], "write": ["$PROJECT"], "seccomp": "strict"}
+    assert {**after["filesystem"], **after["process"]} == {**kept, **changed}
+
+
+def _data(text: str) -> dict[str, Any]:
+    found: Any = parse(text, file="sandbox.yaml").data
+    return found or {}
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintable).map(lambda name: f"/{name}")
+
+
+@given(st.lists(NAMES, max_size=4), st.sampled_from(list(EDITS)))
+def test_no_name_says_anything_but_itself(names: list[str], text: str) -> None:
+    made = Proposal(tuple(Item(each, "read") for each in names), ()).edit(text)
+    before, after = yaml.safe_load(text), yaml.safe_load(made)
+    filesystem = {**(before.get("filesystem") or {}), "read": names, "write": []}
+    assert after == {**before, "filesystem": filesystem}
+    shown = difference(text, made, "sandbox.yaml")
+    assert all(each in "\n\t" or each.isprintable() for each in shown)
+
+
+def test_settings_say_the_same_as_the_text() -> None:
+    made = Proposal(
+        (Item("/a, b]", "read"),), (), (Item("example.org:8443", "reached"),), "proxy", (), (), "build"
+    )
+    said = _data(made.edit("schema: 1\n"))
+    layer(made.edit("schema: 1\n"), file="sandbox.yaml")
+    fields = dict(each.split("=", 1) for each in made.settings())
+    assert {name: yaml.safe_load(value) for name, value in fields.items()} == {
+        f"{section}.{key}": value
+        for section in said
+        if section != "schema"
+        for key, value in said[section].items()
+    }
+
+
+def test_a_grant_is_left_out_alone() -> None:
+    item = SOME.read[0]
+    assert SOME.without(item) == Proposal((), SOME.write, seccomp="strict")
+    assert SOME.items() == (*SOME.read, *SOME.write)

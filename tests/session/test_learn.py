@@ -1,0 +1,167 @@
+"""A record shows what was asked for, whatever is done inside; a proposal grants no more than the policy."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sandwright.learn.records import Access, Record, read
+from session.conftest import Project
+
+INSIDE = Path(__file__).with_name("recorded.py")
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.fixture
+def learnt() -> Iterator[Project]:
+    """A project with files to ask for, inside it and outside; not below /tmp, which is the sandbox's own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield _made(Path(folder))
+
+
+def _made(folder: Path) -> Project:
+    project = Project(folder / "home" / "p", folder / "home", folder / "run")
+    project.runtime.mkdir(mode=0o700)
+    (project.root / ".git").mkdir(parents=True)
+    project.policy.write_text("schema: 1\nmethod: bwrap\n")
+    (project.root / "recorded.py").write_bytes(INSIDE.read_bytes())
+    for name in ("read.txt", "looked", "moved", "listed/below", "target/inner"):
+        (project.root / name).parent.mkdir(exist_ok=True)
+        (project.root / name).write_text("x")
+    (project.root / "link").symlink_to("target")
+    (project.home / ".ssh").mkdir()
+    (project.home / ".ssh" / "key").write_text("secret")
+    return project
+
+
+def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[Record, str, str]:
+    """The record, the change of the policy, and what was said."""
+    file = project.home / "record"
+    ended = project.sandwright("learn", *options, "--record", str(file), "--", sys.executable, "-P", *words)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return read(file), ended.stdout.decode(), ended.stderr.decode()
+
+
+def _by_path(record: Record) -> dict[str, Access]:
+    return {each.path: each for each in record.accesses}
+
+
+def test_each_kind_of_access_is_seen(learnt: Project) -> None:
+    record, _, said = _learn(learnt, "recorded.py", "kinds", options=("--once",))
+    found, root = _by_path(record), str(learnt.root)
+    seen = {name: (found[f"{root}/{name}"].found, set(found[f"{root}/{name}"].kinds) - {"look"}) for name in (
+        "read.txt", "new.txt", "made/deep", "made/deep/file", "listed", "moved", "made/moved", "listed/below",
+    )}  # fmt: skip
+    assert seen == {
+        "read.txt": ("file", {"read"}),
+        "new.txt": ("absent", {"create", "write"}),
+        "made/deep": ("absent", {"create"}),
+        "made/deep/file": ("absent", {"create", "write"}),
+        "listed": ("directory", {"list"}),
+        "moved": ("file", {"remove"}),
+        "made/moved": ("absent", {"create"}),
+        "listed/below": ("file", {"read"}),
+    }
+    assert found[f"{root}/looked"].kinds == {"look"}
+    assert found[f"{root}/link/inner"].real == f"{root}/target/inner"
+    assert "exec" in found["/bin/true"].kinds
+    contacts = {(each.action, each.type, each.address, each.port) for each in record.contacts}
+    assert {("connect", "tcp", "192.0.2.7", 443), ("send", "udp", "192.0.2.8", 53)} <= contacts
+    assert record.whole
+    assert record.dropped == record.unresolved == 0
+    assert f"  read {learnt.home}/.ssh/key: denied" in said
+    assert f"  write {learnt.home}/outside: not writable" in said
+    assert "address tcp 192.0.2.7 port 443: no way but the proxy" in said
+
+
+def test_the_proposal_is_the_least_and_holds(learnt: Project) -> None:
+    _, change, said = _learn(learnt, "recorded.py", "kinds", options=("--write",))
+    assert "under the proposal: passes" in said
+    assert "system calls: strict suffices" in said
+    policy = yaml.safe_load(learnt.policy.read_text())
+    assert policy["process"] == {"seccomp": "strict"}
+    assert policy["filesystem"]["write"] == ["$PROJECT"]
+    assert not any("ssh" in each or each in ("/", "~", "$HOME") for each in policy["filesystem"]["read"])
+    assert change.startswith("--- sandbox.yaml\n+++ sandbox.yaml\n")
+    hidden = learnt.home / "hidden"
+    hidden.write_text("x")
+    ended = learnt.run("cat", str(hidden))
+    assert b"No such file" in ended.stderr
+
+
+def test_names_are_themselves_in_the_record_and_in_what_is_shown(learnt: Project) -> None:
+    record, change, said = _learn(learnt, "recorded.py", "names", options=("--once",))
+    made = {each.path for each in record.accesses if "create" in each.kinds}
+    names = ("a\n- b", 'b": ["read"]}\n{"path": "x', "c\udcff\x1b[31m", "# d", "e\\u0041")
+    assert {f"{learnt.root}/{name}" for name in names} <= made
+    assert all(each == "\n" or each.isprintable() for each in change + said)
+
+
+def test_a_flood_is_counted_and_told(learnt: Project) -> None:
+    record, _, said = _learn(learnt, "recorded.py", "flood", "17500", options=("--once",))
+    assert record.dropped > 0
+    assert f"dropped: {record.dropped} calls, so the proposal may lack something" in said
+
+
+def test_a_link_is_never_granted_for_what_it_leads_to(learnt: Project) -> None:
+    record, change, said = _learn(learnt, "recorded.py", "relink")
+    assert any(each.path == f"{learnt.root}/turned" for each in record.accesses)
+    assert "ssh" not in change
+    assert "turned" not in change
+    assert f"  read {learnt.home}/.ssh/key: denied" in said
+
+
+def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
+    code = "import os; print(sorted(os.environ)); print(os.listdir('/proc/self/fd'))"
+    ended = learnt.sandwright("learn", "--once", "--", sys.executable, "-P", "-c", code)
+    assert ended.returncode == 0
+    assert b"SANDWRIGHT_RECORD" not in ended.stderr
+    assert b"['0', '1', '2', '3']" in ended.stderr
+
+
+def test_the_managed_policy_and_exceptions_bound_the_proposal(learnt: Project) -> None:
+    """What the current policy opens of what `default` denies is not granted either."""
+    learnt.policy.write_text(json.dumps({
+        "schema": 1, "method": "bwrap",
+        "filesystem": {"read": ["/"], "unprotect": [{"path": "~/.ssh", "reason": "a test"}]},
+    }))  # fmt: skip
+    ended = learnt.sandwright("learn", "--", "cat", str(learnt.home / ".ssh" / "key"))
+    assert ended.returncode == 12
+    said = ended.stderr.decode()
+    assert f"  read {learnt.home}/.ssh/key: denied" in said
+    added = [line for line in ended.stdout.decode().splitlines() if "learned: " in line]
+    assert added
+    assert not any("ssh" in line for line in added)
+
+
+def test_records_of_several_runs_come_together(learnt: Project) -> None:
+    one, other = learnt.home / "one", learnt.home / "other"
+    data = learnt.home / "data"
+    for name in ("a", "b"):
+        (data / name).mkdir(parents=True)
+        (data / name / "file").write_text("x")
+    for file, name in ((one, "a"), (other, "b")):
+        words = ("learn", "--once", "--record", str(file), "--", "cat", str(data / name / "file"))
+        assert learnt.sandwright(*words).returncode == 0
+    ended = learnt.sandwright("learn", "--merge", str(one), "--merge", str(other))
+    assert ended.returncode == 0, ended.stderr
+    assert b"~/data/a/file" in ended.stdout
+    assert b"~/data/b/file" in ended.stdout
+
+
+def test_a_superfluous_grant_is_taken_out(learnt: Project) -> None:
+    needed, other = learnt.home / "needed", learnt.home / "other"
+    needed.write_text("x")
+    other.write_text("x")
+    words = ("sh", "-c", 'cat "$0" 2>&- || true; cat "$1"', str(other), str(needed))
+    ended = learnt.sandwright("learn", "--necessary", "--", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert b"without ~/needed: the command fails" in ended.stderr
+    assert b"without ~/other: it passes, so that was taken out" in ended.stderr
+    assert b"other" not in ended.stdout
