@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from websocketserver import serve_program
+from websocketserver import read_messages, serve_program
 
 Json = dict[str, Any]
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -32,6 +32,7 @@ class FakeCluster:
     names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it.
     So many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the
     same. `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace.
+    `reads`: the log does not end before the command's input does, which is kept as `read`.
     `waits`: the log does not end before the Job is deleted. `vanishes`: the Pod is gone after its log.
     `late`: so many looks at the Job until it has `conditions`. `new`: so many Pods are refused as the
     namespace was just made. `program` is what a program in a container answers (by the container's name and
@@ -50,6 +51,7 @@ class FakeCluster:
     conditions: tuple[Json, ...] = ()
     large: bool = False
     waits: bool = False
+    reads: bool = False
     vanishes: bool = False
     late: int = 0
     new: int = 0
@@ -61,6 +63,8 @@ class FakeCluster:
     asked: list[str] = field(default_factory=list)
     made: list[Json] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
+    read: bytes = b""
+    fed: threading.Event = field(default_factory=threading.Event)
     following: threading.Event = field(default_factory=threading.Event)
 
     def answer(  # noqa: PLR0911 - a table
@@ -172,6 +176,10 @@ def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
             query = dict(urllib.parse.parse_qsl(parsed.query))
             if self.headers.get("Upgrade", "").lower() == "websocket":
                 fake.asked.append(f"GET {parsed.path.rpartition('/')[2]}")
+                if parsed.path.endswith("/attach"):
+                    fake.read = read_messages(self)
+                    fake.fed.set()
+                    return
                 words = urllib.parse.parse_qs(parsed.query)["command"]
                 serve_program(self, fake.program(query["container"], words))
                 return
@@ -186,6 +194,8 @@ def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
                 self.wfile.write(content)
                 self.wfile.flush()
                 fake.following.set()
+                if fake.reads:
+                    fake.fed.wait(60)
                 if fake.waits:
                     fake.gone.wait(60)
                 self.close_connection = True

@@ -34,8 +34,8 @@ class Client:
         """How another process runs it."""
         return Kubernetes().wrap(self.directory, command)
 
-    def run(self, *command: str) -> tuple[int, str, str]:
-        """Run it in this process: its status, and what it wrote to both streams."""
+    def run(self, *command: str, stdin: bytes | None = None) -> tuple[int, str, str]:
+        """Run it in this process: its status, and what it wrote. It reads `stdin`, or nothing."""
         before = {
             number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         }
@@ -49,7 +49,7 @@ class Client:
                     patch.delenv(name)
                 for name, value in self.environment.items():
                     patch.setenv(name, value)
-                with _redirected(out, err):
+                with _input(stdin), _redirected(out, err):
                     status = start.main([str(self.directory), *command])
                 return status, _text(out), _text(err)
         finally:
@@ -59,6 +59,21 @@ class Client:
     def records(self) -> list[Path]:
         """What is known of Jobs."""
         return sorted((self.home / ".cache/sandwright/sessions/clusters").glob("*.json"))
+
+
+@contextlib.contextmanager
+def _input(content: bytes | None) -> Iterator[None]:
+    with tempfile.TemporaryFile() as file:
+        file.write(content or b"")
+        file.seek(0)
+        kept, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null if content is None else file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+            os.close(null)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,21 @@ def serve_program(
     request: http.server.BaseHTTPRequestHandler, answer: tuple[bytes, bytes, int] | None
 ) -> None:
     """Answer a request with a program's streams and exit status; without an answer, break off half-way."""
+    accept(request)
+    with contextlib.suppress(OSError):
+        if answer is None:
+            _send(request, b"\x01half")
+            return
+        out, err, status = answer
+        for channel, data in ((1, out), (2, err)):
+            for at in range(0, len(data), _PIECE):
+                _send(request, bytes((channel,)) + data[at : at + _PIECE])
+        _send(request, b"\x03" + json.dumps(_status(status)).encode())
+        request.wfile.write(b"\x88\x00")
+
+
+def accept(request: http.server.BaseHTTPRequestHandler) -> None:
+    """The handshake."""
     key = request.headers["Sec-WebSocket-Key"] + _GUID
     accepted = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
     request.send_response(101)
@@ -29,16 +44,21 @@ def serve_program(
         request.send_header(name, value)
     request.end_headers()
     request.close_connection = True
-    with contextlib.suppress(OSError):
-        if answer is None:
-            _send(request, b"\x01half")
-            return
-        out, err, status = answer
-        for channel, data in ((1, out), (2, err)):
-            for at in range(0, len(data), _PIECE):
-                _send(request, bytes((channel,)) + data[at : at + _PIECE])
-        _send(request, b"\x03" + json.dumps(_status(status)).encode())
-        request.wfile.write(b"\x88\x00")
+
+
+def read_messages(request: http.server.BaseHTTPRequestHandler) -> bytes:
+    """Accept, and read to the end: what was sent to channel 0."""
+    accept(request)
+    found = b""
+    while (head := request.rfile.read(2)) and head[0] & 15 != 8:
+        size = head[1] & 127
+        if size == 126:
+            (size,) = struct.unpack(">H", request.rfile.read(2))
+        mask, data = request.rfile.read(4), request.rfile.read(size)
+        plain = bytes(each ^ mask[at % 4] for at, each in enumerate(data))
+        assert plain[0] == 0
+        found += plain[1:]
+    return found
 
 
 def _status(status: int) -> dict[str, object]:

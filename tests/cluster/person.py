@@ -7,11 +7,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cluster.start import Cluster
 from sandwright import process
 
-LIMIT = 240.0
+LIMIT = 600.0
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
@@ -48,10 +49,11 @@ class Person:
             **self.variables,
         }
 
-    def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def sandwright(self, *words: str, reads: str | None = None) -> subprocess.CompletedProcess[str]:
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if reads is None else {"input": reads}
         return subprocess.run(
             [*SANDWRIGHT, *words],
-            stdin=subprocess.DEVNULL,
+            **given,
             capture_output=True,
             text=True,
             timeout=LIMIT,
@@ -60,8 +62,8 @@ class Person:
             env=self.environ,
         )
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.sandwright("run", "--", *words)
+    def run(self, *words: str, reads: str | None = None) -> subprocess.CompletedProcess[str]:
+        return self.sandwright("run", "--", *words, reads=reads)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,3 +103,12 @@ def test_what_is_changed_here_meanwhile(person: Person) -> None:
     assert b"'src/a.c' stays as it is here: it was changed here, too" in said
     assert (person.project / "src/a.c").read_text() == "mine\n"
     assert (person.project / "new").read_text() == "theirs\n", "the control"
+
+
+def test_what_the_command_reads(person: Person) -> None:
+    """All of it, and its end; more than any buffer on the way holds."""
+    person.policy("extends: []\n")
+    text = "".join(f"{number}\n" for number in range(300_000))
+    ended = person.run("sh", "-c", "md5sum; exit 4", reads=text)
+    assert ended.returncode == 4, ended.stderr
+    assert ended.stdout.split() == [hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), "-"]

@@ -284,3 +284,32 @@ def test_network_policies_add_up(tmp_path: Path) -> None:
 def test_quantities(sent: str, got: Any, *, same: bool) -> None:
     found = list(differences({"resources": {"limits": {"x": sent}}}, {"resources": {"limits": {"x": got}}}))
     assert found == ([] if same else ["resources.limits.x"])
+
+
+def test_what_the_command_reads(tmp_path: Path) -> None:
+    """Standard input, to its end, through an attachment that is made once."""
+    content = bytes(range(256)) * 400
+    fake = FakeCluster(state=EXITED, log=b"said\n", reads=True)
+    with fake_cluster(fake, tmp_path) as kubeconfig:
+        assert _client(tmp_path, kubeconfig).run("cat", stdin=content) == (7, "said\n", "")
+    assert fake.read == content
+    assert fake.asked.count("GET attach") == 1
+    (job,) = fake.made
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert (container["stdin"], container["stdinOnce"], container.get("tty")) == (True, True, None)
+
+
+def test_without_input_nothing_is_attached(tmp_path: Path) -> None:
+    fake = FakeCluster(state=EXITED)
+    with fake_cluster(fake, tmp_path) as kubeconfig:
+        assert _client(tmp_path, kubeconfig).run("cat")[0] == 7
+    assert "GET attach" not in fake.asked
+    assert "stdin" not in fake.made[0]["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_without_the_right_to_attach_it_reads_nothing(tmp_path: Path) -> None:
+    fake = FakeCluster(state=EXITED, denied=("create pods/attach",))
+    with fake_cluster(fake, tmp_path) as kubeconfig:
+        status, _, said = _client(tmp_path, kubeconfig).run("cat", stdin=b"x")
+    assert (status, "reads nothing" in said, "GET attach" in fake.asked) == (7, True, False)
+    assert "stdin" not in fake.made[0]["spec"]["template"]["spec"]["containers"][0]

@@ -100,6 +100,11 @@ class JobRun:
         if changed := list(differences(self._job["spec"], made.get("spec"))):
             raise NothingRan(f"the cluster made another Job of it: {', '.join(changed[:5])}")
 
+    @property
+    def pod(self) -> str:
+        """The path of its Pod, which is known when it has started."""
+        return path_of("Pod", self._namespace, text(self._pod, "metadata", "name"))
+
     def await_start(self, limit: float = START_LIMIT) -> None:
         """Wait until the container runs, or has run. Raise NothingRan with the reason why it does not."""
         deadline = time.monotonic() + limit
@@ -111,7 +116,7 @@ class JobRun:
 
     def follow(self, write: Callable[[bytes], None]) -> None:
         """Write the container's log as it comes, to its end. What was written is not written again."""
-        path = f"{path_of('Pod', self._namespace, text(self._pod, 'metadata', 'name'))}/log"
+        path = f"{self.pod}/log"
         written = 0
         while True:
             skipped = 0
@@ -153,7 +158,7 @@ class JobRun:
         deadline = time.monotonic() + END_LIMIT
         while self._look() is not None and time.monotonic() < deadline:
             if field(self._status(name), "state", "running") is not None:
-                return f"{path_of('Pod', self._namespace)}/{text(self._pod, 'metadata', 'name')}"
+                return self.pod
             time.sleep(_LOOK)
         raise HostError(f"the container {name} does not run, which reads what was written")
 
