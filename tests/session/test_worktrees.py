@@ -131,3 +131,27 @@ def test_a_command_that_writes_configuration_and_fails_names_the_way_out(
     main.policy.write_text(POLICY.replace("worktree", "config"))
     ended = main.run("git", *command.split())
     assert b"outside, or add" not in ended.stderr, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("git config a.b c || true", 1),
+        ("git branch -q other; git branch -q -u other", 1),
+        ("git commit -q --allow-empty -m x; git config --get user.name", 0),
+    ],
+)
+def test_a_script_that_writes_configuration_is_told_the_way_out(
+    trees: list[Project], script: str, told: int
+) -> None:
+    main, _, _ = trees
+    main.policy.write_text("schema: 1\nmethod: bwrap\n")
+    ended = main.run("sh", "-c", script)
+    assert ended.stderr.count(b"outside, or add filesystem.git: [config]") == told, ended.stderr
+
+
+def test_a_work_tree_that_is_added_from_a_linked_one_names_the_way_out(trees: list[Project]) -> None:
+    _, one, _ = trees
+    ended = one.run("git", "worktree", "add", "inner")
+    assert ended.returncode != 0
+    assert b"which is closed: run this outside" in ended.stderr, ended.stderr

@@ -246,12 +246,20 @@ _WAY_OUT = (
 )
 
 
+_IN_WORKTREE = (
+    "`git worktree add` in a linked worktree writes what leads to other worktrees, which is closed: run this "
+    "outside"
+)
+
+
 def _hint(argv: list[str], places_: dict[str, list[str]]) -> list[object]:
     """What to say of a command of Git's that writes configuration, where that is closed, and whether always.
 
     Else when it fails: `git branch -u` ends with 0 nevertheless.
     """
     git = places_["git"]
+    if os.path.basename(argv[0]) == "git" and argv[1:3] == ["worktree", "add"] and os.path.isfile(".git"):
+        return [_IN_WORKTREE, False]
     if os.path.basename(argv[0]) != "git" or not git or f"{git[0]}/config".lstrip("/") in places_["names"]:
         return []
     words = [word for word in argv[1:] if not word.startswith("-")]

@@ -19,7 +19,7 @@ struct name {
 
 static struct name *names;
 static size_t count;
-bool host_incomplete;
+bool host_incomplete, host_config_locked;
 
 static bool known(int directory, const char *text, size_t length)
 {
@@ -100,6 +100,8 @@ bool host_events(int watching)
         for (char *at = buffer; at < buffer + got;) {
             const struct inotify_event *event = (const struct inotify_event *)(void *)at;
             at += sizeof *event + event->len;
+            if (event->len > 0 && strcmp(event->name, "config.lock") == 0 && known(event->wd, "config", 6))
+                host_config_locked = true;
             if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0 ||
                 (event->len > 0 && known(event->wd, event->name, strlen(event->name))))
                 found = true;

@@ -223,6 +223,7 @@ struct watch {
     bool opaque;          /* process 1 has other mounts than the sandbox (gVisor): only the host is watched */
     const char *root;     /* or: we are in the sandbox's namespaces, and this will be its root; all others are killed */
     /* These are set by watch_start. */
+    bool tells;   /* of what nobody else would */
     pid_t process;
     int handle;   /* its pidfd */
     int says;     /* readable when it has said that all is mounted, or has ended */

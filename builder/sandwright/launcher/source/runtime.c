@@ -52,7 +52,8 @@ static void check_points(const struct run *run)
         struct stat status;
         int point = (int)syscall(SYS_openat2, image_handle, path, &how, sizeof how);
         if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
-            refuse("the image has no %s to mount on, or a link there", path);
+            refuse("the image has no %s to mount on, or a link there: in /usr, /var and other directories of images nothing is "
+                   "made; a home or /srv is none, and docker, podman and bwrap need no place", path);
         close(point);
     }
 }

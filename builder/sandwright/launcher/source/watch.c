@@ -167,6 +167,9 @@ static void look_for_gone(void)
 /* The kernel takes milliseconds to end a descriptor of inotify (SRCU). Nobody waits for that: all else is closed before. */
 static _Noreturn void leave_well(void)
 {
+    if (host_config_locked && options.tells)
+        say("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
+            "add filesystem.git: [config]");
     dup2(watching, 0);
     syscall(SYS_close_range, 1, over - 1, 0);
     syscall(SYS_close_range, over + 1, ~0U, 0);
@@ -376,6 +379,17 @@ static _Noreturn void watch_sandbox(const struct run *run)
     follow();
 }
 
+/* Then `sandwright run` tells of it, which knows the command. */
+static bool runs_git(const struct run *run)
+{
+    for (char **word = run->command; *word != NULL; word++) {
+        const char *slash = strrchr(*word, '/');
+        if (strcmp(slash != NULL ? slash + 1 : *word, "git") == 0)
+            return true;
+    }
+    return false;
+}
+
 void watch_start(struct run *run, struct watch *watch)
 {
     int ends[2];
@@ -388,6 +402,7 @@ void watch_start(struct run *run, struct watch *watch)
         refuse_errno("the mounts can't be watched");
     if (watch->process == 0) {
         options = *watch;
+        options.tells = !runs_git(run);
         over = ends[1];
         watch_sandbox(run);
     }

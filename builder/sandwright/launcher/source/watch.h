@@ -59,6 +59,7 @@ int host_watch(struct mount_plan *plan);                  /* a descriptor for in
 void host_hold(struct record *record, int watching); /* what is there now is what must stay */
 bool host_events(int watching);                     /* whether one of them is about what is watched */
 const struct record *host_compare(const struct mount_plan *plan);
+extern bool host_config_locked; /* Git was about to write its configuration, which is watched (git-config(1)) */
 extern bool host_incomplete; /* something can't be watched, and has to be looked at now and then */
 
 /* sandbox.c */
