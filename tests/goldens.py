@@ -59,7 +59,7 @@ NOT_RENDERED = {
     ("ci", "user"): r"user can't enforce resources\.memory",
     ("ci", "landlock"): r"landlock can't enforce filesystem\.attributes",
     ("hostile-names", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
-    ("python-project", "landlock"): r"landlock can't enforce network\.proxy",
+    ("python-project", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
 }
 """Cases that a method refuses, and its reason."""
 OWN = {"user": ("plan", "launch.plan")}

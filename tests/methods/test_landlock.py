@@ -24,7 +24,7 @@ from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.command import decisive
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
-from weakening import ALLOW_ALL, replaced
+from weakening import ALLOW_ALL, launcher, replaced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
 
@@ -42,6 +42,8 @@ degrade: [{", ".join(ACCEPTED)}]
 """
 """`SEEN` stands for a directory beside the project."""
 PLAIN = POLICY.replace(", SEEN", "").replace(", deny: [SEEN/hidden]", "")
+
+WITHOUT = "network: {own_sockets: false}\n"
 
 Made = Callable[..., RenderedSandbox]
 
@@ -168,6 +170,22 @@ OPEN: tuple[tuple[str, tuple[object, ...], str], ...] = (
 def test_what_landlock_does_not_hold_is_closed(sandbox: Made) -> None:
     rows = [*CLOSED, *(row for row in OPEN if row[0] != "unshare")]
     tried = [("syscall", NUMBERS[name][_ARM], *words) for name, words, _ in rows]
+    found = _names(sandbox(f"{POLICY}{WITHOUT}"), tried)
+    assert [(*row[:2], answer) for row, answer in zip(rows, found, strict=True)] == rows
+
+
+def test_what_the_launcher_makes_is_open_to_nothing_else(sandbox: Made) -> None:
+    """With own sockets, which the launcher binds and connects: streams and packets by path."""
+    changed: dict[tuple[str, tuple[object, ...]], str]
+    changed = {("socket", (1, STREAM, 0)): "ok", ("listen", (-1, 1)): "EBADF"}
+    rows = [(name, words, changed.get((name, words), answer)) for name, words, answer in CLOSED]
+    rows += [
+        ("socket", (1, 5, 0), "ok"),
+        ("socket", (1, DGRAM, 0), "EPERM"),
+        ("socket", (1, RAW, 0), "EPERM"),
+        ("socket", (16, RAW, 0), "ok"),
+    ]
+    tried = [("syscall", NUMBERS[name][_ARM], *words) for name, words, _ in rows]
     found = _names(sandbox(), tried)
     assert [(*row[:2], answer) for row, answer in zip(rows, found, strict=True)] == rows
 
@@ -177,7 +195,7 @@ def test_a_profile_of_the_policys_own_opens_nothing_of_it(sandbox: Made, tmp_pat
     (tmp_path / "all.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW"}')
     rows = [*CLOSED, *OPEN]
     tried = [("syscall", NUMBERS[name][_ARM], *words) for name, words, _ in rows]
-    found = _names(sandbox(f"{POLICY}process: {{seccomp: {tmp_path}/all.json}}\n"), tried)
+    found = _names(sandbox(f"{POLICY}{WITHOUT}process: {{seccomp: {tmp_path}/all.json}}\n"), tried)
     assert [(*row[:2], answer) for row, answer in zip(rows, found, strict=True)] == rows
 
 
@@ -554,19 +572,22 @@ def test_it_is_proved(tmp_path: Path) -> None:
     assert undecided == {}
 
 
-WEAKENED: dict[str, tuple[str, Callable[[bytes], bytes], set[str]]] = {
+WEAKENED: dict[str, tuple[str, str, Callable[[bytes], bytes], set[str]]] = {
     "what is hidden": (
+        PLAIN,
         "rules",
         lambda content: content.replace(b"hide\0", b"read\0"),
         {"files/denied-directory", "files/denied-file", "links/symbolic-to-denied", "links/through-proc"},
     ),
     "what may only be read": (
+        PLAIN,
         "rules",
         lambda content: content.replace(b"read\0", b"write\0"),
         {"files/read-only", "links/symbolic-to-read-only"},
     ),
-    "the filter beside": ("closed.bpf", lambda _: ALLOW_ALL, {"network/host-loopback"}),
+    "the filter beside": (PLAIN, "closed.bpf", lambda _: ALLOW_ALL, {"network/host-loopback"}),
     "ports": (
+        PLAIN + WITHOUT,
         "launch.plan",
         lambda content: content.replace(b"ports_closed\x000\0", b""),
         {"network/host-loopback", "network/outside"},
@@ -576,8 +597,31 @@ WEAKENED: dict[str, tuple[str, Callable[[bytes], bytes], set[str]]] = {
 
 @pytest.mark.parametrize("what", WEAKENED)
 def test_probes_see_what_is_taken_away(tmp_path: Path, what: str) -> None:
-    name, change, expected = WEAKENED[what]
+    text, name, change, expected = WEAKENED[what]
     found = red(
-        "landlock", PLAIN, tmp_path / "project", lambda _, made: replaced(made, name, change), runs=False
+        "landlock", text, tmp_path / "project", lambda _, made: replaced(made, name, change), runs=False
     )
     assert expected <= {probe for probe, why in found.items() if "can't" not in why}
+
+
+JUDGED: dict[str, tuple[str, str, str, set[str]]] = {
+    "ports": (
+        "kept.c",
+        "    if (!is_among(broker->connects, port))\n        return EACCES;\n",
+        "",
+        {"network/host-loopback"},
+    ),
+    "sockets": (
+        "broker.c",
+        "if (is_listed(broker, found, writable) ||",
+        "if (true ||",
+        {"network/unix-socket", "network/later-socket", "network/project-socket"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", JUDGED)
+def test_probes_see_what_the_supervisor_lets_through(tmp_path: Path, what: str) -> None:
+    source, old, new, expected = JUDGED[what]
+    found = red("landlock", PLAIN, tmp_path / "project", launcher(source, old, new), runs=False)
+    assert expected == {probe for probe, why in found.items() if "can't" not in why}

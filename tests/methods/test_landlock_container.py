@@ -60,6 +60,9 @@ run write sandwright run -- sh -c 'echo hello > file; cat file'
 run branch sandwright run -- git branch --show-current
 run denied sandwright run -- cat "$HOME/.ssh/id"
 run network sandwright run -- python3 -c 'import urllib.request as u; u.urlopen("http://1.1.1.1")'
+run own sandwright run -- python3 -c '
+from multiprocessing import Manager
+with Manager() as manager: print(list(manager.list([7])))'
 run explain sandwright explain write file
 run doctor sandwright doctor
 run verify sandwright verify
@@ -124,7 +127,7 @@ def test_the_first_commands(wheels: Path, image: str, user: str) -> None:
     }
     statuses = {name: status for name, (status, _) in said.items()}
     assert statuses == {
-        **dict.fromkeys(("init", "trust", "write", "branch", "explain", "doctor", "verify"), 0),
+        **dict.fromkeys(("init", "trust", "write", "branch", "own", "explain", "doctor", "verify"), 0),
         "untrusted": 125,
         "denied": 1,
         "network": 1,
@@ -133,6 +136,7 @@ def test_the_first_commands(wheels: Path, image: str, user: str) -> None:
     assert said["write"][1].endswith("\nhello")
     assert "method: landlock (bwrap: bwrap is not installed)" in said["write"][1]
     assert said["branch"][1].endswith("main")
+    assert said["own"][1].endswith("[7]")
     assert "Permission denied" in said["denied"][1]
     assert "[Errno 13] Permission denied" in said["network"][1]
     assert "would name landlock" in said["doctor"][1]

@@ -220,6 +220,9 @@ def _write(plan: ProxyPlan, place: _Place) -> None:
         with contextlib.suppress(FileNotFoundError):
             hosts = Path(plan.hosts_file or "/etc/hosts").read_bytes()
         files["hosts"] = hosts + f"\n{place.word} relay.sandwright.invalid\n".encode()
+        files["greeting"] = (
+            f"{place.port}\n{_greeting(place)}".encode()
+        )  # for launchers that say it themselves
     for name, content in files.items():
         path = place.directory / name
         path.touch(mode=0o600)

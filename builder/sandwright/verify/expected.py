@@ -308,11 +308,11 @@ _TABLE: Mapping[str, _Row] = {
         "a socket of the host that appeared in a writable directory after rendering",
         "EPERM",
     ),
-    "unix.own": _Row(
-        "network.own-sockets",
-        "it is bound and connected to in a writable directory, in the temporary one, and without a path",
-        "ok",
+    "unix.own": _Row("network.own-sockets", "it is bound and connected to in a writable directory", "ok"),
+    "unix.own.temporary": _Row(
+        "network.own-sockets", "it is bound and connected to in the temporary directory", "ok"
     ),
+    "unix.own.abstract": _Row("network.own-sockets", "it is bound and connected to without a path", "ok"),
     "unix.none": _Row("network.no-own-sockets", "the filter makes no Unix sockets but pairs", "EPERM"),
     "unix.host": _Row(
         "network.no-sockets",

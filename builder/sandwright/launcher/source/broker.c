@@ -32,6 +32,7 @@ struct caller {
     pid_t thread;
     int process; /* its directory in /proc */
     int socket;  /* a copy of its socket */
+    uint64_t inode; /* of one that is kept (kept.c) */
     union {
         struct sockaddr any;
         struct sockaddr_un local;
@@ -73,18 +74,31 @@ static int copy_address(struct caller *caller, uint64_t at, uint64_t length)
     return whole ? 0 : EFAULT;
 }
 
-static int copy(struct caller *caller, const uint64_t arguments[6])
+static int copy_socket(struct caller *caller, int number)
 {
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d", (int)caller->thread);
-    caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int handle = caller->process < 0 ? -1 : open_thread(caller->thread, caller->process);
+    int handle = open_thread(caller->thread, caller->process);
     if (handle < 0)
         return EACCES;
-    caller->socket = (int)syscall(SYS_pidfd_getfd, handle, (int)arguments[0], 0);
-    int fault = caller->socket < 0 ? errno : copy_address(caller, arguments[1], arguments[2]);
+    caller->socket = (int)syscall(SYS_pidfd_getfd, handle, number, 0);
+    int fault = caller->socket < 0 ? errno : 0;
     close(handle);
     return fault;
+}
+
+static int copy(const struct broker *broker, struct caller *caller, const uint64_t arguments[6])
+{
+    char name[32];
+    bool bound;
+    int fault = 0;
+    snprintf(name, sizeof name, "/proc/%d", (int)caller->thread);
+    caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (caller->process < 0)
+        return EACCES;
+    if (!broker->keeps)
+        fault = copy_socket(caller, (int)arguments[0]);
+    else if ((caller->socket = kept_copy(caller->process, (int)arguments[0], &caller->inode, &bound)) < 0)
+        fault = errno;
+    return fault != 0 ? fault : copy_address(caller, arguments[1], arguments[2]);
 }
 
 /* ---- Unix sockets */
@@ -136,7 +150,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
     uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
     struct statvfs mount;
     bool writable = fstatvfs(file, &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
-    if (is_listed(broker, found, writable))
+    if (is_listed(broker, found, writable) || (broker->keeps && kept_is_own(found)))
         return 0;
     if (!writable || broker->inside < 0)
         return EACCES;
@@ -219,17 +233,29 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
         return EPERM;
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
         return EACCES;
+    if (broker->keeps && domain != AF_NETLINK)
+        return kept_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
     return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
 }
 
-int broker_connect(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6])
+static int bind_copy(const struct broker *broker, const struct caller *caller)
+{
+    int fault = kept_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
+    if (fault == 0)
+        kept_is_bound(caller->inode);
+    return fault;
+}
+
+int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds)
 {
     struct caller caller = {.id = id, .thread = thread, .process = -1, .socket = -1};
-    int fault = copy(&caller, arguments);
+    int fault = copy(broker, &caller, arguments);
     if (!broker_valid(broker, id)) /* then what was opened may be another's */
         fault = -1;
     else if (fault == 0)
-        fault = connect_copy(broker, &caller);
+        fault = binds ? bind_copy(broker, &caller) : connect_copy(broker, &caller);
+    if (broker->keeps && !binds && fault == 0)
+        kept_forget(caller.inode);
     if (caller.socket >= 0)
         close(caller.socket);
     if (caller.process >= 0)

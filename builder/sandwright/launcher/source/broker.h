@@ -15,8 +15,14 @@ struct listed {
     int held; /* what was there at the start; -1 without */
 };
 
+struct words;
 struct broker {
     int listener;     /* seccomp's */
+    bool keeps;       /* landlock's: it makes the sockets itself (kept.c), and there is no network but the host's */
+    bool own;         /* programs inside may have Unix sockets of their own */
+    const struct words *connects, *binds; /* ports of the host's loopback, and at any address of it */
+    int proxy_port;   /* where the proxy listens, and what it is told first; NULL without one */
+    const char *greeting;
     int inside;       /* for diag_listens: the network namespace of the sandbox */
     int outside;      /* and ours */
     uint64_t network; /* the cookie of the sandbox's (SO_NETNS_COOKIE, Linux 5.14); 0: not known */
@@ -25,13 +31,27 @@ struct broker {
     const char *tried; /* a path that our own shims try before they take another way; NULL: none. It is not told as refused. */
 };
 
-/* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone. */
-int broker_connect(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6]);
+/* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone.
+ * `binds`: it is bind(2) and no connect(2). */
+int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds);
 bool broker_valid(const struct broker *broker, uint64_t id); /* whoever called still waits */
 
 enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDRESS_OTHER };
 /* What the address of a Unix socket is: `path` gets it with NUL behind. NONE takes a connection away (AF_UNSPEC). */
 enum address address_of(const void *address, size_t length, char path[109]);
+
+/* ---- kept.c */
+enum { PROXY_PORT = 3128 }; /* where programs inside look for the proxy (render/proxyfacts.py) */
+struct stat;
+struct seccomp_notif;
+int kept_answer(const struct broker *broker, const struct seccomp_notif *call); /* as above */
+/* A copy of a socket of which a process has a descriptor, its number, whether it was bound; -1 and errno. */
+int kept_copy(int process, int number, uint64_t *inode, bool *bound);
+void kept_forget(uint64_t inode);      /* it is connected or listens */
+void kept_is_bound(uint64_t inode);
+bool kept_is_own(const struct stat *found); /* the file of a Unix socket of the sandbox's own */
+int kept_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length);
+int kept_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length);
 
 struct seccomp_data;
 /* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
@@ -51,6 +71,7 @@ uint32_t kernel_device(dev_t device);                     /* as the kernel has i
 int diag_open(void);                      /* ours; -1 and errno */
 int diag_open_at(int process);            /* that of a process, by its directory in /proc */
 int diag_listens(int diag, uint32_t device, uint32_t inode); /* whether one is bound to this file: 1, 0; -1 unknown */
+int diag_bound(int diag, uint32_t socket, uint32_t device, uint32_t inode); /* whether a socket, by its number, is bound to it */
 struct diag_question {
     uint32_t sequence, device, inode;
     bool found, cut; /* by the answer; cut: something changed meanwhile, and may be missing */

@@ -87,6 +87,27 @@ static struct sock_filter keeps[] = {
 };
 _Static_assert(sizeof keeps / sizeof *keeps <= ASKS, "room for them");
 
+/* Under landlock, where the supervisor makes the sockets (kept.c). Calls of another processor's are killed by a filter beside. */
+static struct sock_filter makes[] = {
+    /*  0 */ LOAD(nr),
+    /*  1 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
+    /*  2 */ IS(SYS_connect, 12, 0),
+    /*  3 */ IS(SYS_bind, 11, 0),
+    /*  4 */ IS(SYS_listen, 10, 0),
+    /*  5 */ IS(SYS_socket, 4, 0),
+    /*  6 */ IS(SYS_seccomp, 0, 9),
+    /*  7 */ LOAD(args[1]),
+    /*  8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 7),
+    /*  9 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
+    /* 10 */ LOAD(args[0]),
+    /* 11 */ IS(AF_UNIX, 3, 0),
+    /* 12 */ IS(AF_INET, 2, 0),
+    /* 13 */ IS(AF_INET6, 1, 0),
+    /* 14 */ IS(AF_NETLINK, 0, 1),
+    /* 15 */ GIVE(SECCOMP_RET_USER_NOTIF),
+};
+_Static_assert(sizeof makes / sizeof *makes <= ASKS, "room for them");
+
 bool is_connect(const struct seccomp_data *call)
 {
     return call->arch == OTHER ? call->nr == OTHER_CONNECT : (call->nr & ~0x40000000) == SYS_connect;
@@ -153,10 +174,11 @@ static void load_asking(const struct program *filters, size_t count)
     }
 }
 
-void confine_self(int channel, const struct program *filters, size_t count, bool connects)
+void confine_self(int channel, const struct program *filters, size_t count, enum confining what)
 {
-    const struct program first = connects ? (struct program){asks, sizeof asks / sizeof *asks}
-                                          : (struct program){keeps, sizeof keeps / sizeof *keeps};
+    const struct program firsts[] = {{keeps, sizeof keeps / sizeof *keeps}, {asks, sizeof asks / sizeof *asks},
+                                     {makes, sizeof makes / sizeof *makes}};
+    const struct program first = firsts[what];
     struct program whole = filters_joined(&first, filters, count);
     bool able = whole.at != NULL && can_hand_over(filters, count);
     if (able && count > 1)
@@ -164,7 +186,7 @@ void confine_self(int channel, const struct program *filters, size_t count, bool
     int fault = able ? 0 : EPERM, listener = able ? (int)load_with_listener(&whole) : -1;
     if (listener < 0) {
         errno = fault != 0 ? fault : errno;
-        if (connects)
+        if (what != ASK_REFUSALS)
             refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
         say("what is refused can't be told: %s (seccomp(2))", strerror(errno));
         load_plain(filters, count);
@@ -197,7 +219,7 @@ _Noreturn void confine(char **words)
     if (words[4] == NULL)
         refuse("give a command to run");
     struct program filter = read_filter(files[2]);
-    confine_self(files[1], &filter, 1, connects);
+    confine_self(files[1], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
     for (int index = 0; index < 3; index++)
         close(files[index]);
     exec_command(words + 4, environ);

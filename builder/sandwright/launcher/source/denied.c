@@ -199,6 +199,8 @@ static size_t counted(void)
 
 static void count(const struct refusal *found)
 {
+    if (shared == NULL)
+        return;
     pthread_mutex_lock(&counting);
     size_t index = 0, known = counted();
     for (; index < known; index++) {

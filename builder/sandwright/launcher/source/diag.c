@@ -112,7 +112,8 @@ enum diag_answer diag_read(const void *answer, size_t length, struct diag_questi
     return length == 0 ? DIAG_MORE : DIAG_FAULT;
 }
 
-static int ask(int diag, uint32_t device, uint32_t inode)
+/* `socket`: that one alone, by the lower half of its number (0: all that listen). */
+static int ask(int diag, uint32_t socket, uint32_t device, uint32_t inode)
 {
     static char answer[32768];
     struct {
@@ -120,8 +121,9 @@ static int ask(int diag, uint32_t device, uint32_t inode)
         struct unix_diag_req asked;
     } words = {
         .head = {.nlmsg_len = sizeof words, .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = ++sequences},
-        .asked = {.sdiag_family = AF_UNIX, .udiag_states = LISTENING, .udiag_show = UDIAG_SHOW_VFS},
+                 .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | (socket == 0 ? NLM_F_DUMP : 0)), .nlmsg_seq = ++sequences},
+        .asked = {.sdiag_family = AF_UNIX, .udiag_states = LISTENING, .udiag_ino = socket, .udiag_show = UDIAG_SHOW_VFS,
+                  .udiag_cookie = {UINT32_MAX, UINT32_MAX}},
     };
     struct diag_question question = {.sequence = sequences, .device = device, .inode = inode};
     if (send(diag, &words, sizeof words, 0) != (ssize_t)sizeof words)
@@ -134,17 +136,29 @@ static int ask(int diag, uint32_t device, uint32_t inode)
                                 : diag_read(answer, (size_t)got, &question);
         if (said == DIAG_FAULT)
             return -1;
+        if (socket != 0) /* one answer, and no end of many */
+            return question.found ? 1 : 0;
         if (said == DIAG_END)
             return question.found ? 1 : question.cut ? -1 : 0;
     }
 }
 
-int diag_listens(int diag, uint32_t device, uint32_t inode)
+static int ask_again(int diag, uint32_t socket, uint32_t device, uint32_t inode)
 {
     int answer = -1;
     pthread_mutex_lock(&asking);
     for (int tries = 0; answer < 0 && tries < TRIES; tries++)
-        answer = ask(diag, device, inode);
+        answer = ask(diag, socket, device, inode);
     pthread_mutex_unlock(&asking);
     return answer;
+}
+
+int diag_listens(int diag, uint32_t device, uint32_t inode)
+{
+    return ask_again(diag, 0, device, inode);
+}
+
+int diag_bound(int diag, uint32_t socket, uint32_t device, uint32_t inode)
+{
+    return socket == 0 ? -1 : ask_again(diag, socket, device, inode);
 }

@@ -73,3 +73,12 @@ bool egress_open(struct run *run, pid_t process, bool wait)
     say("there is no way to the proxy: %s", answer);
     return false;
 }
+
+/* The file `greeting`: the port, a line feed, and what is said. */
+const char *egress_greeting(int *port)
+{
+    char *content = read_file(AT_FDCWD, text("%s/greeting", directory), 1024, NULL), *line;
+    if (content == NULL || (line = strchr(content, '\n')) == NULL || (*port = atoi(content)) <= 0 || line[1] == '\0')
+        refuse("what the proxy has to be told first can't be read: %s/greeting", directory);
+    return line + 1;
+}

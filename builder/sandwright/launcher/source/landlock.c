@@ -108,6 +108,8 @@ static void check(struct run *run)
     notify_filter(run, "seccomp.bpf");
     notify_filter(run, "closed.bpf");
     denied_share();
+    if (run->plan.proxy)
+        egress_check(run);
 }
 
 static void prepare(struct run *run)
@@ -120,7 +122,8 @@ static void prepare(struct run *run)
     if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");
     run->bell = bell[0];
-    notify_start(run);
+    if (!run->plan.supervised) /* else the command's parent does it */
+        notify_start(run);
     make_run_directory(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
         refuse_errno("%s can't be made", temporary(run));
@@ -231,66 +234,83 @@ static void drop_rights(void)
         refuse_errno("rights can not be given up");
 }
 
-static int make_rules(const struct run *run)
+static void grant_own_directory(const struct run *run, int ruleset)
 {
-    const struct landlock_rules rules = {ALL_FILES, run->plan.ports_closed ? ALL_PORTS : 0, ALL_SCOPES};
-    int ruleset = landlock_make(&rules), own;
+    int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
+    if (own < 0)
+        refuse_errno("%s", temporary(run));
+    landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
+                  temporary(run));
+    close(own);
+    add(&variables, text("TMPDIR=%s", temporary(run)));
+}
+
+static int make_file_rules(const struct run *run)
+{
+    int ruleset = landlock_make(&(struct landlock_rules){.files = ALL_FILES});
     grant_paths(run, ruleset);
-    if (temporary(run) != NULL) {
-        if ((own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0)) < 0)
-            refuse_errno("%s", temporary(run));
-        landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
-                      temporary(run));
-        close(own);
-        add(&variables, text("TMPDIR=%s", temporary(run)));
-    }
-    for (size_t index = 0; index < run->plan.ports_connect.count; index++)
-        landlock_port(ruleset, MAY_CONNECT, run->plan.ports_connect.at[index]);
-    for (size_t index = 0; index < run->plan.ports_bind.count; index++)
-        landlock_port(ruleset, MAY_BIND, run->plan.ports_bind.at[index]);
+    if (temporary(run) != NULL)
+        grant_own_directory(run, ruleset);
     return ruleset;
 }
 
-/* The run's domain, which holds signals and abstract sockets and nothing else. */
-static int make_outer_rules(void)
+/* What is no file. Each domain has to let files be linked and moved that another one decides about. */
+static int make_other_rules(const struct run *run, uint64_t ports)
 {
-    int ruleset = landlock_make(&(struct landlock_rules){.files = MAY_REFER, .scopes = ALL_SCOPES});
+    int ruleset = landlock_make(&(struct landlock_rules){MAY_REFER, ports, ALL_SCOPES});
     int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (all < 0)
         refuse_errno("/");
     landlock_path(ruleset, all, MAY_REFER, "/");
     close(all);
+    for (size_t index = 0; ports != 0 && index < run->plan.ports_connect.count; index++)
+        landlock_port(ruleset, MAY_CONNECT, run->plan.ports_connect.at[index]);
+    for (size_t index = 0; ports != 0 && index < run->plan.ports_bind.count; index++)
+        landlock_port(ruleset, MAY_BIND, run->plan.ports_bind.at[index]);
     return ruleset;
 }
 
-static void start(struct run *run)
+static _Noreturn void become(struct run *run)
 {
-    close(ours);
-    limit(RLIMIT_CORE, 0, "core");
-    if (run->plan.files >= 0)
-        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, "files");
-    add_all(&variables, &run->passed);
-    add_all(&variables, &run->plan.settings);
-    int ruleset = make_rules(run);
-    drop_rights();
-    landlock_enter(make_outer_rules());
-    start_ender(run);
-    landlock_enter(ruleset);
-    if (chdir(run->plan.start_directory) != 0)
-        refuse_errno("%s can't be entered", run->plan.start_directory);
-    close_others((int[]){bell[1], notify_channel()}, 2);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
-        _exit(NOT_RUN);
+    char *none = NULL, *const *all = variables.count == 0 ? &none : variables.at;
     notify_confine();
-    char *none = NULL;
-    char *const *all = variables.count == 0 ? &none : variables.at;
     if (run->terminal)
         init_here(bell[1], run->command, all);
     exec_command(run->command, all);
 }
 
+/* Three domains: of files, in which the supervisor is, too, of the run, and of the command. */
+static void start(struct run *run)
+{
+    pid_t above = run->keeper;
+    close(ours);
+    add_all(&variables, &run->passed);
+    add_all(&variables, &run->plan.settings);
+    int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
+    int rules = make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
+    drop_rights();
+    if (run->plan.supervised)
+        above = notify_above(run, files);
+    else
+        landlock_enter(files);
+    terminal_control(run);
+    limit(RLIMIT_CORE, 0, "core");
+    if (run->plan.files >= 0)
+        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, "files");
+    landlock_enter(run_rules);
+    start_ender(run);
+    landlock_enter(rules);
+    if (chdir(run->plan.start_directory) != 0)
+        refuse_errno("%s can't be entered", run->plan.start_directory);
+    close_others((int[]){bell[1], notify_channel()}, 2);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)
+        _exit(NOT_RUN);
+    become(run);
+}
+
 const struct method landlock_method = {
     .name = "landlock",
+    .own_session = true,
     .check = check,
     .prepare = prepare,
     .start = start,

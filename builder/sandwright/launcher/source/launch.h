@@ -164,6 +164,9 @@ int notify_channel(void);                  /* which it needs for that */
 void notify_started(void);                 /* keeper, after the child was forked */
 void notify_end(void);                     /* keeper */
 _Noreturn void confine(char **words);      /* inside */
+/* landlock: forks the command's process, in which alone it returns, with the supervisor's number; this one becomes the supervisor,
+ * under the rules of `ruleset`, hands signals on and ends as the command did. */
+pid_t notify_above(const struct run *run, int ruleset);
 
 /* ---- main.c, keeper.c */
 enum { TO_DELIVER, BEGUN, STATUS, STOPPED }; /* between launcher and keeper: a signal; the child is started; its status; the
@@ -244,6 +247,8 @@ _Noreturn void finish(int status);    /* launcher: the last one, in place of exi
 void egress_check(struct run *run);                            /* launcher */
 bool egress_open(struct run *run, pid_t process, bool wait);   /* keeper or child; says why not */
 void egress_close(struct run *run);
+/* Launcher: the port of the host's loopback at which the proxy listens, and what has to be said to it first; or refuses. */
+const char *egress_greeting(int *port);
 
 /* ---- ports.c: network.expose and network.localhost */
 bool ports_wanted(const struct run *run);

@@ -21,6 +21,7 @@
 
 #include "broker.h"
 #include "denied.h"
+#include "landlock.h"
 #include "launch.h"
 #include "record.h"
 
@@ -28,9 +29,10 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
+enum { INTERRUPT = 64 }; /* a signal that nobody hands on */
 enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
 
-static struct broker broker = {-1, -1, -1, 0, NULL, 0, NULL};
+static struct broker broker = {.listener = -1, .inside = -1, .outside = -1};
 static int program = -1, ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
 static struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
@@ -105,8 +107,9 @@ static bool is_called_away(const struct waiting *each)
 }
 
 /* A signal that comes too early for connect(2) is sent again. */
-static _Noreturn void look_after(void)
+static _Noreturn void *look_after(void *nothing)
 {
+    (void)nothing;
     for (;;) {
         pthread_mutex_lock(&lock);
         while (waiting_count == 0)
@@ -116,7 +119,7 @@ static _Noreturn void look_after(void)
         pthread_mutex_lock(&lock);
         for (size_t index = 0; index < MOST; index++)
             if (waiting[index].used && milliseconds() - waiting[index].since >= LOOK && is_called_away(&waiting[index]))
-                pthread_kill(waiting[index].thread, SIGUSR1);
+                pthread_kill(waiting[index].thread, INTERRUPT);
         pthread_mutex_unlock(&lock);
     }
 }
@@ -158,24 +161,32 @@ static int answer_to(const struct seccomp_notif *call, uint32_t *flags)
         denied_call(&call->data, error, which);
         return error;
     }
+    if (broker.keeps)
+        return kept_answer(&broker, call);
     if (recording && record_call(call, connects)) {
         *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
         return 0;
     }
     if (!connects || !is_connect(&call->data))
         return EPERM; /* confine.c alone refuses it */
-    return broker_connect(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args);
+    return broker_address(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
 }
 
 static void *work(void *nothing)
 {
+    sigset_t interrupt;
     (void)nothing;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, INTERRUPT);
+    pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL);
     for (;;) {
         struct seccomp_notif call = {0};
         struct seccomp_notif_resp answer = {0};
         if (ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
             if (errno == EINTR || (errno == ENOENT && !is_over()))
                 continue;
+            if (broker.keeps) /* the command's end is still to be told */
+                return NULL;
             _exit(0);
         }
         keep_one_idle(-1);
@@ -300,12 +311,12 @@ static void serve(int channel, bool own)
         look_into(first, own);
     else
         drop_rights();
-    sigaction(SIGUSR1, &interrupts, NULL);
+    sigaction(INTERRUPT, &interrupts, NULL);
     keep_one_idle(0);
     if (threads == 0 || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
         _exit(NOT_RUN);
     close(channel);
-    look_after();
+    look_after(NULL);
 }
 
 /* Those of the policy, and the bridge's where it is reached so. */
@@ -323,20 +334,132 @@ static void list_sockets(const struct run *run)
         broker.listed[index] = (struct listed){paths.at[index], open_without_links(AT_FDCWD, paths.at[index], O_PATH, 0)};
 }
 
-static _Noreturn void supervise(const struct run *run)
+static void stand_apart(void)
 {
-    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC), yes = 1;
-    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
-        signal(ignored[index], SIG_IGN);
     if (nowhere < 0 || dup2(nowhere, 0) < 0 || dup2(nowhere, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) != 0 ||
         setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
         refuse_errno("what looks after the sandbox's sockets can't be started");
     close_others(&ends[0], 1);
+}
+
+static _Noreturn void supervise(const struct run *run)
+{
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
+    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
+        signal(ignored[index], SIG_IGN);
+    stand_apart();
     if (connects)
         list_sockets(run);
     serve(ends[0], run->plan.own_sockets);
     _exit(0);
+}
+
+/* ---- landlock's, which is above the command: only so may it read addresses where Yama lets nobody else (ptrace_scope 1) */
+static _Noreturn void end_as(int status)
+{
+    sigset_t one;
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (number != 0) {
+        signal(number, SIG_DFL);
+        raise(number);
+        sigemptyset(&one);
+        sigaddset(&one, number);
+        sigprocmask(SIG_UNBLOCK, &one, NULL);
+    }
+    _exit(number != 0 ? 128 + number : WEXITSTATUS(status));
+}
+
+static void reap(pid_t command)
+{
+    int status;
+    for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
+        if (ended == command)
+            end_as(status);
+}
+
+static _Noreturn void attend(pid_t command, const sigset_t *signals)
+{
+    for (;;) {
+        int number = sigwaitinfo(signals, NULL);
+        reap(command);
+        if (number > 0 && number != SIGCHLD)
+            kill(command, number);
+    }
+}
+
+static bool can_look_into(pid_t process)
+{
+    int memory = open(text("/proc/%d/mem", (int)process), O_RDONLY | O_CLOEXEC);
+    if (memory >= 0)
+        close(memory);
+    return memory >= 0;
+}
+
+/* Nothing is started until it is seen that it can do its work. */
+static void serve_below(int channel)
+{
+    struct sigaction interrupts = {.sa_handler = nothing};
+    pthread_t looking;
+    pid_t first = take_listener(channel);
+    if (first <= 0)
+        return; /* it has ended, having said why */
+    if (!can_look_into(first) || (broker.outside = diag_open()) < 0 || diag_listens(broker.outside, 0, 0) != 0)
+        refuse("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
+               "localhost and mode: proxy need it");
+    sigaction(INTERRUPT, &interrupts, NULL);
+    keep_one_idle(0);
+    if (threads == 0 || pthread_create(&looking, NULL, look_after, NULL) != 0)
+        refuse("connections can't be supervised: no thread can be made");
+    if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
+        say("the command has ended before it was started");
+    close(channel);
+}
+
+static void make_channel(void)
+{
+    int yes = 1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 ||
+        setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+        refuse_errno("what looks after the sandbox's sockets can't be started");
+}
+
+static void be_above(const struct run *run)
+{
+    broker.keeps = true;
+    broker.own = run->plan.own_sockets;
+    broker.connects = &run->plan.ports_connect;
+    broker.binds = &run->plan.ports_bind;
+    broker.greeting = run->plan.proxy ? egress_greeting(&broker.proxy_port) : NULL;
+    make_channel();
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        refuse_errno("the processes of the run can't be held");
+}
+
+pid_t notify_above(const struct run *run, int ruleset)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL}, before;
+    sigset_t all, given;
+    pid_t above = getpid();
+    be_above(run);
+    sigfillset(&all);
+    sigdelset(&all, INTERRUPT);
+    sigaction(SIGCHLD, &usual, &before);
+    sigprocmask(SIG_SETMASK, &all, &given);
+    landlock_enter(ruleset);
+    pid_t command = fork();
+    if (command < 0)
+        refuse_errno("no process can be made");
+    if (command == 0) {
+        sigaction(SIGCHLD, &before, NULL);
+        sigprocmask(SIG_SETMASK, &given, NULL);
+        close(ends[0]);
+        return above;
+    }
+    stand_apart();
+    list_sockets(run);
+    serve_below(ends[0]);
+    attend(command, &all);
 }
 
 /* ---- launcher, keeper and child */
@@ -428,7 +551,7 @@ int notify_asking(void)
 
 void notify_confine(void)
 {
-    confine_self(ends[1], filters, filter_count, false);
+    confine_self(ends[1], filters, filter_count, broker.keeps ? ASK_SOCKETS : ASK_REFUSALS);
     close(ends[1]);
 }
 

@@ -33,26 +33,29 @@ FLAGS = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR (linux/fs.h)."""
 
 
-def closing_filter(arch: Architecture, *, network: bool, listens: bool) -> bytes:
-    """The program. `network`: the host's may be used; `listens`: a server may be one of the policy's."""
-    return _compiled(arch, network, listens)
+def closing_filter(arch: Architecture, *, network: bool, listens: bool, sockets: bool = False) -> bytes:
+    """The program. `network`: the host's may be used; `listens`: a server may be one of the policy's.
+
+    `sockets`: Unix sockets may be made, as the launcher binds and connects them.
+    """
+    return _compiled(arch, network, listens, sockets)
 
 
 @functools.cache
-def _compiled(arch: Architecture, network: bool, listens: bool) -> bytes:
-    rules = tuple(closing_rules(network=network, listens=listens))
+def _compiled(arch: Architecture, network: bool, listens: bool, sockets: bool) -> bytes:
+    rules = tuple(closing_rules(network=network, listens=listens, sockets=sockets))
     profile = SeccompProfile(
         "closed", ALLOW, rules, (NATIVE[arch].oci,), first_wins=True, foreign=KILL_PROCESS
     )
     return compile_profile(profile, arch=arch)
 
 
-def closing_rules(*, network: bool, listens: bool) -> Iterator[SeccompRule]:
+def closing_rules(*, network: bool, listens: bool, sockets: bool = False) -> Iterator[SeccompRule]:
     """The rules. The first that holds decides."""
     yield from _attributes()
     yield from _processes()
     yield from _others()
-    yield from _sockets()
+    yield from _sockets(made=sockets)
     if not network:
         yield from _tcp_alone()
         if not listens:
@@ -120,15 +123,21 @@ def _others() -> Iterator[SeccompRule]:
         yield _rule("ioctl", masked(1, request), why="TIOCSTI and TIOCLINUX type into a terminal.")
 
 
-def _sockets() -> Iterator[SeccompRule]:
-    yield _rule("socket", masked(0, AF_UNIX), why="Sockets by path are held by no right before version 9.")
+def _sockets(*, made: bool) -> Iterator[SeccompRule]:
+    if made:
+        yield _rule("socket", masked(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
+                    why="Datagrams bring addresses of their own.")  # fmt: skip
+    else:
+        yield _rule(
+            "socket", masked(0, AF_UNIX), why="Sockets by path are held by no right before version 9."
+        )
     yield _rule("socketpair", masked(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
                 why="An end of a pair of datagrams can send to any other address.")  # fmt: skip
 
 
 def _tcp_alone() -> Iterator[SeccompRule]:
     """Landlock holds `connect` and `bind` of TCP, and nothing else of the network."""
-    yield _rule("socket", _but(0, AF_INET, AF_INET6, AF_NETLINK), why="Families without rules.")
+    yield _rule("socket", _but(0, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK), why="Families without rules.")
     for family in (AF_INET, AF_INET6):
         yield _rule("socket", masked(0, family), _but(1, STREAM, mask=TYPE), why="UDP and raw sockets.")
         yield _rule("socket", masked(0, family), _but(2, 0, TCP), why="MPTCP, SCTP and others without rules.")

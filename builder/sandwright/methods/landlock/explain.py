@@ -27,10 +27,10 @@ def read_landlock(rendered: Rendered) -> Enclosure:
         passing=read.passing(),
         calls=_both(rendered),
         absent=read.absent(),
-        proxied=False,
         localhost=dict(read.placed("ports_connect")),
         expose=dict(read.placed("ports_bind")),
-        sockets=False,
+        sockets=read.plan.supervised,
+        connects=read.plan.host_sockets if read.plan.supervised else None,
     )
 
 

@@ -9,32 +9,47 @@ from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encoded, grants
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.authorities import authority_environment
 from sandwright.render.filters import architecture, bpf_filter
-from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.launcher import common_plan, launch_program, supervision
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
+
+
+def is_supervised(policy: ResolvedPolicy) -> bool:
+    """Whether the launcher makes, binds and connects the sandbox's sockets: not in the host's network."""
+    network = policy.network
+    needed = network.makes_sockets or network.localhost or network.mode == "proxy"
+    return network.mode != "host" and bool(needed)
 
 
 def render_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`rules`, `seccomp.bpf`, `closed.bpf`, `launch` and its plan. Raise like `render_bwrap`."""
     network = policy.network
     open_, ports = network.mode == "host", network.mode != "host"
-    closed = closing_filter(architecture(policy), network=open_, listens=bool(network.expose))
+    supervised = is_supervised(policy)
+    closed = closing_filter(
+        architecture(policy),
+        network=open_,
+        listens=supervised or bool(network.expose),
+        sockets=supervised and network.makes_sockets,
+    )
     files = (
         Artifact("rules", encoded(grants(policy)), "what may be read and written"),
-        Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
+        Artifact("seccomp.bpf", bpf_filter(policy, supervised=supervised), "the filter of system calls"),
         Artifact("closed.bpf", closed, "the filter of what Landlock doesn't hold"),
     )
+    settings = {**authority_environment(policy), **sandbox_environment(policy)}
     common = common_plan(policy, MountPlan("host", (), (), ()), "landlock")
     launch = dataclasses.replace(
         common,
         absent=(),  # what appears where something is hidden stays hidden
         never=(*common.never, "TMPDIR") if policy.filesystem.tmp == "private" else common.never,
         project=None,
-        proxy=False,
+        **({**supervision(policy), "supervised": True} if supervised else {}),
         expose=(),
         localhost=(),
-        settings=tuple(f"{name}={value}" for name, value in sandbox_environment(policy).items()),
+        settings=tuple(f"{name}={value}" for name, value in settings.items()),
         start_directory=start_directory(policy, mount_plan(policy, root="host")),
         temporary=policy.filesystem.tmp_path if policy.filesystem.tmp == "private" else None,
         ports_closed=ports,

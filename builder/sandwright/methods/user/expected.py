@@ -9,7 +9,10 @@ from sandwright.methods.properties import Answers
 _RIGHTS = Answers("EROFS EACCES", "the account's own rights are asked first, of the path and of all above it")
 
 EXPECTED: Mapping[str, Answers] = {
-    "unix.own": Answers("EPERM", "declared: seccomp refuses AF_UNIX sockets, except pairs"),
+    **dict.fromkeys(
+        ("unix.own", "unix.own.temporary", "unix.own.abstract"),
+        Answers("EPERM", "declared: seccomp refuses AF_UNIX sockets, except pairs"),
+    ),
     "readonly.write": _RIGHTS,
     "hidden.entry": Answers(
         "ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"

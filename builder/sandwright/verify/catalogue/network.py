@@ -179,13 +179,13 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
 def _own_sockets(subject: ProofSubject, *, host: bool) -> Probe:
     """Sockets of the sandbox's own; `host`: there are none."""
     none = "unix.host" if subject.policy.network.own_sockets else "unix.none"
-    claim = none if host else "unix.own"
+    made, shared, nameless = (none,) * 3 if host else ("unix.own", "unix.own.temporary", "unix.own.abstract")
     temporary, name = subject.policy.filesystem.tmp_path, uuid.uuid4().hex
     return _probe(
         "own-sockets",
         "programs inside have Unix sockets of their own, as the policy says",
-        step(claim, "own-unix", f"{temporary}/{name}"),
-        step(claim, "own-unix", subject.fixture.write / "own-socket"),
-        step(claim, "own-abstract", f"sandwright-{name}"),
+        step(shared, "own-unix", f"{temporary}/{name}"),
+        step(made, "own-unix", subject.fixture.write / "own-socket"),
+        step(nameless, "own-abstract", f"sandwright-{name}"),
         controls=(step("works", "pair"),),
     )
