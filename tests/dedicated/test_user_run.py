@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import plantedcalls
 from ownedprojects import POLICY, WAIT, Project
 from session.conftest import SANDWRIGHT
 
@@ -284,3 +285,12 @@ def test_what_was_refused_is_written(project: Project, tmp_path: Path) -> None:
     file.unlink()
     assert project.run("true", environ={"SANDWRIGHT_DENIALS": str(file)}).returncode == 0
     assert not file.exists(), "nothing was refused"
+
+
+@pytest.mark.needs("cc")
+def test_planted_calls_are_told(project: Project, tmp_path: Path) -> None:
+    file, program = tmp_path / "denials", project.root / "planted"
+    plantedcalls.build(program)
+    said = project.run(str(program), *plantedcalls.arguments(), environ={"SANDWRIGHT_DENIALS": str(file)})
+    assert said.returncode == 0, said.stderr
+    assert plantedcalls.check(file) == len(plantedcalls.PLANTED)

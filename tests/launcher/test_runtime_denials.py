@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import plantedcalls
 from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
 from sandwright import process
 
@@ -21,6 +22,7 @@ NUMBERS = {
     "x86_64": {"unshare": 272, "mount": 165, "sethostname": 170, "chroot": 161},
     "aarch64": {"unshare": 97, "mount": 40, "sethostname": 161, "chroot": 51},
 }[platform.machine()]
+RUNTIMES = [pytest.param(each, marks=pytest.mark.needs(each, "busybox")) for each in ("runc", "crun")]
 REFUSED = """
 busybox unshare -m busybox true
 busybox hostname other
@@ -59,9 +61,7 @@ def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedP
 
 
 @ROOT
-@pytest.mark.parametrize(
-    "runtime", [pytest.param(each, marks=pytest.mark.needs(each, "busybox")) for each in ("runc", "crun")]
-)
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("policy", ["", "network: {mode: host}\n", "process: {privileged: true}\n"])
 def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) -> None:
     launcher = make("oci", policy)
@@ -106,3 +106,17 @@ def test_nobody_else_hands_over_a_listener(make: Make) -> None:
         said = running.communicate(timeout=WAIT)[1].decode()
     assert f"process {os.getpid()} connected, and is none of the run's" in said
     assert not file.exists()
+
+
+@ROOT
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(each, marks=pytest.mark.needs(each, "busybox", "cc")) for each in ("runc", "crun")],
+)
+def test_planted_calls(runtime: str, make: Make) -> None:
+    launcher = make("oci")
+    file = _with(runtime, launcher)
+    plantedcalls.build(launcher.scratch / "image" / "bin" / "planted")
+    ended = _run(runtime, launcher, f"/bin/planted {' '.join(plantedcalls.arguments())}")
+    assert ended.returncode == 0, ended.stderr
+    assert plantedcalls.check(file) == len(plantedcalls.PLANTED)

@@ -58,7 +58,7 @@ def told(
     """
     found = list(_written(file, decided))
     for host, count in sorted((proxied or {}).items()):
-        name = _line(host)
+        name = line(host)
         edit = f"network: {{allow: ['{name}']}}" if _is_plain(name) else None
         found.append(
             {"kind": "proxy", "what": name, "count": count}
@@ -66,7 +66,7 @@ def told(
         )
     for (call, why), count in sorted((called or {}).items())[:_MOST_CALLS]:
         found.append(
-            {"kind": "bridge", "what": _line(call), "why": _line(why), "count": count}
+            {"kind": "bridge", "what": line(call), "why": line(why), "count": count}
             | _why("credentials.shims", decided["shims"].get(call.split(" ")[0], "nowhere"), None, "")
         )
     if left := sum(count for _, count in sorted((called or {}).items())[_MOST_CALLS:]):
@@ -193,7 +193,7 @@ def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> di
     canonical = text.startswith("/") and os.path.normpath(text) == text and _is_plain(text)
     never = any(f"{text}/".startswith(f"{each}/") for each in decided["never"])
     edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
-    head = {"kind": "connect", "what": _line(text), "error": _error(error), "count": count}
+    head = {"kind": "connect", "what": line(text), "error": _error(error), "count": count}
     return head | _why("network.unix_sockets", decided["sockets"], edit, _SOCKET)
 
 
@@ -201,7 +201,7 @@ def _why(field: str, source: str, edit: str | None, opens: str) -> dict[str, obj
     return {"field": field, "source": source, "edit": edit, "opens": opens if edit else ""}
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
     """What a program inside chose, as a part of one line, cut off."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")[:MOST_TEXT]
 
