@@ -43,6 +43,7 @@ def request_of(
     audit: str = "",
     denials: str = "",
     quiet: bool = False,
+    explain_denials: bool = False,
     trust_policy: bool = False,
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
@@ -59,5 +60,6 @@ def request_of(
         audit=audit,
         denials=denials,
         quiet=quiet,
+        explained=explain_denials,
         trusted=trust_policy,
     )

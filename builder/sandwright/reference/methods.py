@@ -43,7 +43,7 @@ _REFUSED: Mapping[Refused, str] = {
     "sockets": "connections to Unix sockets of the host",
     "hosts": "hosts, by the proxy",
     "bridge": "programs, by the bridge",
-    "paths": "paths",
+    "paths": "paths, with `--explain-denials`",
 }
 
 GRANTED: Mapping[str, tuple[str, ...]] = {

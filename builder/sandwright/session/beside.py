@@ -5,6 +5,8 @@ Launchers that are shell leave streams, terminals and signals to this process, t
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -17,7 +19,6 @@ from sandwright.session.trail import Trail
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
-    from sandwright.session.recording import Recording
     from sandwright.session.run import CommandSession
 
 
@@ -33,7 +34,7 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
             environment = session.environment()
             passed: tuple[int, ...] = ()
             if session.prepared.proxy is not None:
-                variables, refused = _proxy(session.prepared.proxy, stack, session.request.recording)
+                variables, refused = _proxy(session, stack, session.prepared.proxy)
                 environment |= variables
             if session.prepared.shimmed:
                 bridge = _bridge(session, stack)
@@ -47,8 +48,29 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
             denials = refused() if refused else None
     finally:
         trail.finish(status, denials)
+        if session.request.explained and status is not None:
+            _explain(session, say)
         end(session.record, status, say, denials, _refused_calls(called))
     return status
+
+
+def _explain(session: CommandSession, say: foreground.Say) -> None:
+    """Note for `session.denials` which paths were refused."""
+    from sandwright.errors import SandwrightError  # noqa: PLC0415
+    from sandwright.session import explained  # noqa: PLC0415 - it needs the policy
+    from sandwright.session.prepare import resolved_with  # noqa: PLC0415
+
+    record = session.request.recording
+    assert record is not None
+    try:
+        session.denials["paths"] = explained.denials(
+            record.file, lambda settings: resolved_with(session.request, settings)
+        )
+    except (OSError, ValueError, KeyError, SandwrightError) as fault:
+        say(f"which paths were refused can't be told: {fault}")
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(record.file)  # noqa: PTH108 - as in `run`
 
 
 def _refused_calls(log: BridgeLog | None) -> dict[tuple[str, str], int]:
@@ -82,21 +104,29 @@ def _deliver(method: str, launcher: int, number: int) -> str:
 
 
 def _proxy(
-    plan: dict[str, object], stack: ExitStack, recording: Recording | None
+    session: CommandSession, stack: ExitStack, plan: dict[str, object]
 ) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
-    """Start a proxy: the launcher's variables for it, and what tells how often it refused a host."""
+    """Start a proxy: the launcher's variables for it, and what tells how often it refused a host.
+
+    A name without an address was refused by nobody, nor what is no request. Where a listed name leads is
+    noted for `session.denials`.
+    """
     from sandwright.egress.start import ProxyPlan, start_proxy  # noqa: PLC0415 - few sessions have one
 
     running = stack.enter_context(start_proxy(ProxyPlan.from_data(plan)))
+    recording = session.request.recording
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
 
     def refused() -> dict[str, int]:
         found: dict[str, int] = {}
+        led: set[str] = set()
         for each in running.decisions():
-            if not each.allowed:
+            if not each.allowed and each.reason not in ("unresolved", "malformed"):
                 name = f"{each.host}:{each.port}"
                 found[name] = found.get(name, 0) + 1
+                led |= {name} if each.reason == "address" else set()
+        session.denials["addresses"] = sorted(led)
         return dict(sorted(found.items()))
 
     return dict(running.environment), refused

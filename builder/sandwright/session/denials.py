@@ -6,11 +6,12 @@ JSON:
 
 | field | what |
 |---|---|
-| `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `bridge`, `omitted` |
+| `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `bridge`, `path`, `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT, the program and its arguments |
 | `why` | what the bridge said; only for `bridge` |
-| `error` | the name of the error that the program was told; absent for `proxy` and `bridge` |
-| `count` | how often |
+| `error` | the name of the error that the program was told; absent for `proxy`, `bridge` and `path` |
+| `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
+| `count` | how often; null for `path`, whose calls are not counted |
 | `field`, `source` | the policy's field that decided, and where its value stands |
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
 | `opens` | what else the edit opens |
@@ -29,7 +30,7 @@ from sandwright.visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any
 
 MOST_TEXT = 256
@@ -51,19 +52,15 @@ def told(
     decided: dict[str, Any],
     proxied: dict[str, int] | None = None,
     called: dict[tuple[str, str], int] | None = None,
+    addresses: Collection[str] = (),
 ) -> list[dict[str, object]]:
     """What was refused: as the launcher wrote it to `file`, by a proxy, and by a bridge, with the reasons.
 
-    `decided` is of `session.deciding`.
+    `decided` is of `session.deciding`. `addresses` are hosts that are listed, but lead where none may.
     """
     found = list(_written(file, decided))
     for host, count in sorted((proxied or {}).items()):
-        name = line(host)
-        edit = f"network: {{allow: ['{name}']}}" if _is_plain(name) else None
-        found.append(
-            {"kind": "proxy", "what": name, "count": count}
-            | _why("network.allow", decided["allow"], edit, _HOST)
-        )
+        found.append(_host(host, count, decided, listed=host in addresses))
     for (call, why), count in sorted((called or {}).items())[:_MOST_CALLS]:
         found.append(
             {"kind": "bridge", "what": line(call), "why": line(why), "count": count}
@@ -77,7 +74,7 @@ def told(
 def lines(found: list[dict[str, Any]]) -> list[str]:
     """The block for a person: empty when nothing was refused."""
     shown = [each for each in found if each["kind"] != "omitted"]
-    shown.sort(key=lambda each: -each["count"])
+    shown.sort(key=lambda each: -(each["count"] or 0))
     said = [line for each in shown[:MOST_LINES] for line in _lines(each)]
     left = len(shown) - MOST_LINES
     others = sum(each["count"] for each in found if each["kind"] == "omitted")
@@ -105,10 +102,11 @@ def end(
     tell: Callable[[str], None],
 ) -> list[str]:
     """Do it for a run, whose record has `asked`; give what went wrong."""
-    if not (proxied or called) and not os.path.lexists(asked["file"]):
+    if not (proxied or called or asked["paths"]) and not os.path.lexists(asked["file"]):
         return []
     try:
-        found = told(asked["file"], asked["decided"], proxied, called)
+        found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
+        found += asked["paths"]
         if asked["to"]:
             write(asked["to"], found)
     except (OSError, ValueError, KeyError, IndexError) as fault:
@@ -129,11 +127,12 @@ def _lines(each: dict[str, Any]) -> Iterator[str]:
         "connect": "to connect to {}",
         "proxy": "the host {}",
         "bridge": "the call of {}",
+        "path": f"to {each.get('access')} {{}}",
     }[each["kind"]]
-    told_ = each.get("error") or each.get("why")
+    told_ = each.get("error") or each.get("why") or each.get("how")
     error = f" ({told_})" if told_ else ""
-    times = "once" if each["count"] == 1 else f"{each['count']} times"
-    yield f"refused: {what.format(each['what'])}{error}, {times}: {each['field']}, {each['source']}"
+    times = {None: "", 1: ", once"}.get(each["count"], f", {each['count']} times")
+    yield f"refused: {what.format(each['what'])}{error}{times}: {each['field']}, {each['source']}"
     if each["edit"]:
         yield f"  `{each['edit']}` would allow it, and with it {each['opens']}"
     else:
@@ -186,6 +185,15 @@ def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict
     field, source, edit = decided["own"]
     told = {"kind": "datagram" if kind == "datagram" else "unix"}
     return told | head | _why(field, source, None if kind == "datagram" else edit, _OWN)
+
+
+def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> dict[str, object]:
+    name = line(host)
+    item = f"{{host: '{name.rpartition(':')[0]}', private: true}}" if listed else f"'{name}'"
+    edit = f"network: {{allow: [{item}]}}" if _is_plain(name) else None
+    opens = "private addresses to which this name leads, to every program inside" if listed else _HOST
+    head: dict[str, object] = {"kind": "proxy", "what": name, "count": count}
+    return head | _why("network.allow", decided["allow"], edit, opens)
 
 
 def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:

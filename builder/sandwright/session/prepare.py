@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +114,16 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     own = any(each.policy.image for each in layers)
     given = given_presets(request.presets, below, image=not own)
     return MergedPolicy.from_layers([*given, *layers])
+
+
+def resolved_with(request: RunRequest, settings: Sequence[str]) -> ResolvedPolicy:
+    """A request's policy on this machine, with further settings of the run. Raise SandwrightError."""
+    inputs, own = InputTracker(), request.settings
+    request.settings = [*own, *settings]
+    try:
+        return resolved_here(load(request, inputs), request, inputs)
+    finally:
+        request.settings = own
 
 
 def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracker) -> ResolvedPolicy:

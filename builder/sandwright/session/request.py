@@ -21,7 +21,8 @@ class RunRequest:
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
     a line about the session is appended to, `denials` one that gets what was refused, which `quiet` leaves
     out of standard error. `audit` is the audit log (`session.audit`), which the sandbox is
-    denied. `recording` is what is recorded of the run, None for nothing.
+    denied. `recording` is what is recorded of the run, None for nothing. With
+    `explained` it is told which paths were refused.
     """
 
     __slots__ = (
@@ -38,7 +39,7 @@ class RunRequest:
             "settings",
             "telemetry",
         ),
-        *("quiet", "recording", "trusted"),
+        *("explained", "quiet", "recording", "trusted"),
     )
 
     def __init__(
@@ -56,6 +57,7 @@ class RunRequest:
         audit: str = "",
         denials: str = "",
         quiet: bool = False,
+        explained: bool = False,
         trusted: bool = False,
         recording: Recording | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class RunRequest:
             os.path.realpath(os.path.join(self.cwd, os.path.dirname(denials))), os.path.basename(denials)
         )
         self.quiet = quiet
+        self.explained = explained
         self.audit = audit and os.path.join(
             os.path.realpath(os.path.join(self.cwd, os.path.dirname(audit))), os.path.basename(audit)
         )

@@ -13,6 +13,7 @@ import time
 from sandwright import places
 from sandwright.session import elsewhere, left_behind, render_cache, state, trust
 from sandwright.session.after import can_follow, end, ending, traced
+from sandwright.session.recording import Recording
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 
@@ -61,7 +62,11 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     sweep()
     _check_visible(request.argv[0], prepared.after)
     _check_denials(request.denials, prepared.after["roots"])
+    if request.explained:
+        _check_explained(prepared)
     session = CommandSession(request, prepared, began, log)
+    if request.explained:
+        request.recording = Recording(os.path.join(state.directory(), f"{session.id}.paths.denials"))
     if session.replaces_us():
         return session.become(say)
     from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds
@@ -95,6 +100,15 @@ def _check_denials(path: str, roots: list[str]) -> None:
             from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
 
             raise UsageError(f"--denials {path} is in {root}, which the sandbox may write")
+
+
+def _check_explained(prepared: CachedSandbox) -> None:
+    """Raise UsageError where the method can't tell which paths are refused."""
+    from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
+    from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs ask for it
+
+    if why := declaration(prepared.method).hides("paths"):
+        raise UsageError(f"--explain-denials: {prepared.method} can't tell of paths: {why}")
 
 
 def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
@@ -164,6 +178,8 @@ class CommandSession:
             "file": os.path.join(state.directory(), f"{self.id}.denials"),
             "decided": prepared.decided,
             "to": request.denials,
+            "addresses": [],
+            "paths": [],
             "quiet": request.quiet,
         }
         self.after: dict[str, object] = {

@@ -76,6 +76,7 @@ COMMANDS = (
                 "FILE",
                 "append what was refused to this file, a line of JSON for each kind of refusal",
             ),
+            Option("explain-denials", "", "say which paths were refused, too, which takes time (bwrap)"),
             Option("quiet", "", "don't say on standard error what was refused"),
             Option(
                 "audit", "FILE", "append start, refusals, calls and end to this audit log, out of its reach"

@@ -64,6 +64,6 @@ DECLARATION = Declaration(
         "sockets": "",
         "hosts": "",
         "bridge": "",
-        "paths": reasons.UNSEEN_MOUNTS,
+        "paths": "",
     },
 )

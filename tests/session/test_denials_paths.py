@@ -1,0 +1,157 @@
+"""`run --explain-denials`: planted paths, each told with what was asked of it and the rule; no other is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from session.conftest import Project
+from thorough import THOROUGH
+
+COUNT = 20 if THOROUGH else 4
+"""Of each kind of refusal. Of what is allowed there are twice as many."""
+
+TRIES = """
+import contextlib, os, sys
+home, count = sys.argv[1], int(sys.argv[2])
+def write(path):
+    with contextlib.suppress(OSError):
+        open(path, "a").close()
+def read(path):
+    with contextlib.suppress(OSError):
+        open(path).read()
+for number in range(count):
+    read(f"{home}/closed/{number}/key")      # hidden, with its directory
+    read(f"secret-{number}")                 # masked
+    write(f"kept-{number}")                  # read-only, by readonly
+    write(f"{home}/seen/{number}")           # read-only, as nothing lets it be written
+    with contextlib.suppress(OSError):
+        os.mkdir(f"{home}/seen/new-{number}")
+    with contextlib.suppress(OSError):
+        os.unlink(f"{home}/seen/gone-{number}")
+    write(f"package-{number}/.bashrc")       # no protected name there
+    # allowed, or refused by nobody
+    read(f"{home}/seen/{number}")
+    read(f"kept-{number}")
+    write(f"mine-{number}")
+    os.rename(f"mine-{number}", f"moved-{number}")
+    os.unlink(f"moved-{number}")
+    read(f"{home}/absent-{number}")
+    read(f"/absent-{number}/in")
+    os.stat(f"secret-{number}")
+    write(f"/tmp/{number}")
+    read(f"/tmp/{number}")
+    write("/dev/null")
+    read("/proc/self/status")
+    with contextlib.suppress(OSError):
+        os.mkdir(f"{home}/seen")
+write(".bashrc")                             # a placeholder stands in for it
+write(".git/config")
+"""
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+def _run(project: Project, script: str, *words: str, policy: str) -> tuple[list[dict[str, Any]], str]:
+    file = project.home / "denials"
+    file.unlink(missing_ok=True)
+    project.policy.write_text(policy)
+    options = ("--denials", str(file), "--trust-policy", "--explain-denials")
+    ended = project.run(sys.executable, "-P", "-c", script, *words, options=options)
+    assert ended.returncode == 0, ended.stderr.decode()
+    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return found, ended.stderr.decode()
+
+
+@pytest.fixture
+def policy(project: Project) -> str:
+    """One with places of each kind."""
+    home, root = project.home, project.root
+    for number in range(COUNT):
+        (home / "closed" / str(number)).mkdir(parents=True)
+        (home / "closed" / str(number) / "key").write_text("key")
+        (root / f"package-{number}").mkdir()
+        (home / "seen").mkdir(exist_ok=True)
+        for path in (root / f"secret-{number}", root / f"kept-{number}", home / "seen" / str(number)):
+            path.write_text("content")
+        (home / "seen" / f"gone-{number}").write_text("content")
+    denied = [f"{home}/closed/{number}" for number in range(COUNT)]
+    masked = [f"{root}/secret-{number}" for number in range(COUNT)]
+    kept = [f"{root}/kept-{number}" for number in range(COUNT)]
+    return (
+        "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
+        f"  read: [/, '{home}/seen']\n"
+        f"  deny:\n{''.join(f'    - {each}{chr(10)}' for each in (*denied, *masked))}"
+        f"  readonly:\n{''.join(f'    - {each}{chr(10)}' for each in kept)}"
+    )
+
+
+def test_planted_paths(project: Project, policy: str) -> None:
+    home, root, file = project.home, project.root, project.policy
+    told, said = _run(project, TRIES, str(home), str(COUNT), policy=policy)
+    found = {(each["what"], each["access"], each["how"], each["field"], each["source"]) for each in told}
+    expected = set()
+    for number in range(COUNT):
+        line = 7 + number
+        closed = f"project {file}:{line}:7"
+        masked = f"project {file}:{line + COUNT}:7"
+        kept = f"project {file}:{line + 2 * COUNT + 1}:7"
+        seen = f"project {file}:5:13"
+        expected |= {
+            (f"{home}/closed/{number}/key", "read", "hidden", "filesystem.deny", closed),
+            (f"{root}/secret-{number}", "read", "masked", "filesystem.deny", masked),
+            (f"{root}/kept-{number}", "write", "read-only", "filesystem.readonly", kept),
+            *(
+                (f"{home}/seen/{name}", "write", "read-only", "filesystem.read", seen)
+                for name in (f"{number}", f"new-{number}", f"gone-{number}")
+            ),
+        }
+    protected = {each for each in found if each[3] == "filesystem.protect"}
+    assert {each[:3] for each in protected} == {
+        (f"{root}/.bashrc", "write", "placeholder"),
+        (f"{root}/.git/config", "write", "read-only"),
+    }
+    assert all(each[4].startswith("preset default presets/default.yaml:") for each in protected)
+    assert found - protected == expected
+    assert said.count("sandwright: refused: to ") == 20
+    assert f"{len(told) - 20} more kinds" in said
+
+
+def test_its_edits_allow_what_they_say(project: Project, policy: str) -> None:
+    told, _ = _run(project, TRIES, str(project.home), str(COUNT), policy=policy)
+    edits = {each["what"]: each for each in told if each["edit"]}
+    each = edits[f"{project.home}/closed/0/key"]
+    assert each["edit"] == f"filesystem: {{read: ['{each['what']}']}}"
+    assert each["opens"] == "nothing but this file, to be read"
+    new = edits[f"{project.home}/seen/new-0"]
+    assert new["edit"] == f"filesystem: {{write: ['{project.home}/seen']}}"
+    assert new["opens"] == f"all that is in {project.home}/seen, now and later, to be read and changed"
+    again, _ = _run(
+        project, TRIES, str(project.home), str(COUNT),
+        policy=policy.replace(f", '{project.home}/seen']", f", '{each['what']}']").replace(
+            "write: [$PROJECT]", f"write: [$PROJECT, '{project.home}/seen']"
+        ),
+    )  # fmt: skip
+    left = {one["what"] for one in again}
+    assert each["what"] not in left
+    assert not {name for name in left if name.startswith(f"{project.home}/seen")}
+    assert f"{project.home}/closed/1/key" in left
+
+
+def test_what_the_host_refuses_too_is_not_told(project: Project) -> None:
+    """Files of a directory that is read-only outside as well: nobody's rule would change that."""
+    script = "import contextlib\nwith contextlib.suppress(OSError): open('/sys/kernel/made', 'w')\n"
+    found, said = _run(project, script, policy="schema: 1\nmethod: bwrap\n")
+    assert (found, "refused:" in said) == ([], False)
+
+
+def test_where_paths_can_not_be_told_nothing_is_run(project: Project) -> None:
+    project.policy.write_text("schema: 1\nmethod: noop\nreason: a test\n")
+    ended = project.run("touch", "made", options=("--explain-denials", "--trust-policy"))
+    assert ended.returncode == 125
+    assert b"--explain-denials: noop can't tell of paths: noop refuses nothing" in ended.stderr
+    assert not Path(project.root / "made").exists()
