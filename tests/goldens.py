@@ -47,6 +47,7 @@ METHODS = (
     "podman",
     "devcontainer",
     "kubernetes",
+    "kubernetes-install",
     "user",
     "landlock",
     "seatbelt",
@@ -56,13 +57,25 @@ LISTED = "seccomp/default/amd64.bpf.txt"
 """The one compiled program that is recorded with its instructions; others have a digest."""
 NOT_RENDERED = {
     ("hostile-names", "kubernetes"): "Kubernetes takes no ':' in a mountPath",
+    ("hostile-names", "kubernetes-install"): "Kubernetes takes no ':' in a mountPath",
     ("ci", "user"): r"user can't enforce resources\.memory",
     ("ci", "landlock"): r"landlock can't enforce filesystem\.attributes",
     ("hostile-names", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
     ("python-project", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
 }
 """Cases that a method refuses, and its reason."""
-OWN = {"user": ("plan", "launch.plan")}
+OWN = {
+    "user": ("plan", "launch.plan"),
+    "kubernetes-install": (
+        *(
+            f"admission-{part}-{kind}.yaml"
+            for part in ("pods", "proxy", "exec")
+            for kind in ("policy", "binding")
+        ),
+        *("kustomization.yaml", "limitrange.yaml", "limitrange-fleet.yaml", "namespace-fleet.yaml"),
+        *("profile-daemonset.yaml", "sandbox.yaml", "sandboxtemplate.yaml"),
+    ),
+}
 """The artifacts that are a method's alone, where the others are made as those of another method."""
 
 FULLEST = "python-project"

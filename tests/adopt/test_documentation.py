@@ -50,6 +50,8 @@ ABOUT |= {
     "account-setup",
     "openssl",
     "set-up",
+    "fleet",
+    "kubectl",
 }
 """Words by which a file is known that runs the commands of a block."""
 

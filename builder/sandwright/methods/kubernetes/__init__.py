@@ -23,8 +23,15 @@ PROPERTIES = Properties(
 )
 """What others have to know of it."""
 
-FORMS: Mapping[str, Form] = {}
-"""It has no other."""
+
+def _make_install(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    from sandwright.methods.kubernetes.install import render_install  # noqa: PLC0415
+
+    return render_install(policy)
+
+
+FORMS: Mapping[str, Form] = {"kubernetes-install": Form(make_artifacts=_make_install)}
+"""What an administrator of a cluster installs for the sandbox."""
 
 
 def declare() -> Declaration:

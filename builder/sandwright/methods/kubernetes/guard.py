@@ -1,0 +1,118 @@
+"""What an operator installs beside a sandbox's namespace: who may make which Pods there. Pure.
+
+Pod Security, quota and NetworkPolicy hold for every Pod; a ValidatingAdmissionPolicy says that there is no
+other Pod than the rendered one, for whoever has rights in the namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandwright.methods.kubernetes.cel import FieldRule, pod_rules
+from sandwright.methods.kubernetes.fleets.objects import fleet_namespace
+from sandwright.methods.kubernetes.naming import labels, selector
+
+Json = dict[str, Any]
+
+_POLICY = "ValidatingAdmissionPolicy"
+_VERSION = "admissionregistration.k8s.io/v1"
+
+
+def guards(name: str, pod: Json, proxy: Json | None) -> list[Json]:
+    """The policies of a sandbox's namespaces, each with its binding. `proxy` is the proxy's PodSpec."""
+    found = [
+        *_policy(name, "pods", pod_rules(pod, selector(name)), _PODS, _not_proxy() if proxy else []),
+        *_policy(name, "exec", [_NO_EXEC], _EXEC, []),
+    ]
+    if proxy is not None:
+        found += _policy(name, "proxy", _proxy_rules(proxy), _PODS, _only_proxy())
+    return found
+
+
+_PODS = {"operations": ["CREATE", "UPDATE"], "resources": ["pods", "pods/ephemeralcontainers", "pods/resize"]}
+_EXEC = {"operations": ["CONNECT"], "resources": ["pods/exec", "pods/portforward", "pods/proxy"]}
+_NO_EXEC = FieldRule("pods/exec", "false", "nobody enters a sandbox, or its network, from outside")
+_COMPONENT = "object.metadata.?labels[?'app.kubernetes.io/component'].orValue('')"
+
+
+def _not_proxy() -> list[Json]:
+    return [{"name": "not-the-proxy", "expression": f"{_COMPONENT} != 'proxy'"}]
+
+
+def _only_proxy() -> list[Json]:
+    return [{"name": "the-proxy", "expression": f"{_COMPONENT} == 'proxy'"}]
+
+
+def _proxy_rules(pod: Json) -> list[FieldRule]:
+    """The proxy's Pod runs what it was rendered with, and is made by its Deployment's controller."""
+    container = pod["containers"][0]
+    at = "object.spec.containers[0]"
+    makers = ("system:serviceaccount:kube-system:replicaset-controller", "system:kube-controller-manager")
+    made = " || ".join(f"request.userInfo.username == '{each}'" for each in makers)
+    words = ", ".join(f"'{each}'" for each in container["command"])
+    none = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+    return [
+        FieldRule(
+            "request.userInfo.username",
+            f"request.operation != 'CREATE' || {made}",
+            "must be the controller of Deployments",
+        ),
+        *(
+            FieldRule(f"spec.{each}", f"!has(object.spec.{each}) || !object.spec.{each}", "must be false")
+            for each in none
+        ),
+        FieldRule("spec.hostUsers", "has(object.spec.hostUsers) && !object.spec.hostUsers", "must be false"),
+        *(
+            FieldRule(f"spec.{each}", f"!has(object.spec.{each})", "must be absent")
+            for each in ("initContainers", "ephemeralContainers")
+        ),
+        FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one"),
+        FieldRule("spec.containers[0].image", f"{at}.image == '{container['image']}'", "must be the proxy's"),
+        FieldRule(
+            "spec.containers[0].command",
+            f"has({at}.command) && {at}.command == [{words}] && !has({at}.args)",
+            "must be squid, as it was rendered",
+        ),
+        FieldRule(
+            "spec.volumes",
+            "object.spec.volumes.all(each, has(each.configMap) && each.configMap.name == 'proxy')",
+            "must be its configuration",
+        ),
+    ]
+
+
+def _policy(name: str, part: str, rules: list[FieldRule], what: Json, conditions: list[Json]) -> list[Json]:
+    """A policy, and the binding that makes it hold in the sandbox's namespaces: for runs, and for fleets."""
+    metadata = {"name": f"{name}-{part}", "labels": labels(name)}
+    spaces = [name, fleet_namespace(name)]
+    within = {
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": spaces},
+            ]
+        }
+    }
+    policy: Json = {
+        "apiVersion": _VERSION,
+        "kind": _POLICY,
+        "metadata": metadata,
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "scope": "Namespaced", **what}]
+            },
+            **({"matchConditions": conditions} if conditions else {}),
+            "validations": [each.validation() for each in rules],
+        },
+    }
+    binding = {
+        "apiVersion": _VERSION,
+        "kind": f"{_POLICY}Binding",
+        "metadata": metadata,
+        "spec": {
+            "policyName": metadata["name"],
+            "validationActions": ["Deny"],
+            "matchResources": within,
+        },
+    }
+    return [policy, binding]
