@@ -103,7 +103,7 @@ def _told(learner: Learner, learned: Learned) -> Iterator[str]:
         yield f"under the proposal: {'passes' if learned.passed else 'fails'}, after {learned.turns} runs"
     calls = profile.call_names(learner.current, learned.needs.calls)
     if learned.proposal.seccomp:
-        beyond = f"; beside what strict allows it used {', '.join(calls)}" if calls else ""
+        beyond = f"; calls that strict refuses were tried: {', '.join(calls)}" if calls else ""
         yield f"system calls: {learned.proposal.seccomp} suffices{beyond}"
     for item, needed in learned.necessary:
         yield f"without {item.value}: {'the command fails' if needed else 'it passes, so that was taken out'}"

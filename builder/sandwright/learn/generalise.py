@@ -40,7 +40,7 @@ def read_grants(
         if place == path and os.path.isdir(path) and not os.path.islink(path) and not whole(path):
             continue  # a directory of many things, that was listed: it stays as empty as it is
         known = found.get(place, (why or ", ".join(sorted(kinds)), 0))
-        found[place] = (known[0], known[1] + 1)
+        found[place] = ("the project" if place == project else known[0], known[1] + 1)
     collapsed = _collapsed(found, whole)
     return [PathGrant(path, why, count) for path, (why, count) in sorted(collapsed.items())][:MOST_GRANTS]
 

@@ -67,7 +67,7 @@ class Learner:
         first = self._run((), "recording")
         if first.status:
             self.say(f"it ended with {first.status} when recorded: a proposal passes with the same")
-        learned = self.proposed(self._combinations()[0])
+        learned = self.proposed()
         learned.first = first.status
         if again:
             learned = self._tried(learned, first.status)
@@ -77,8 +77,9 @@ class Learner:
 
     def proposed(self, way: tuple[str | None, bool] | None = None) -> Learned:
         """What the records lead to. `way`: the filter, and whether what was only looked at is granted."""
-        seccomp, looks = way or self._combinations()[0]
         found = needs(self.records, self.bounds)
+        names = profile.sufficient(self.current, profile.call_names(self.current, found.calls))
+        seccomp, looks = way or (names[0] if names else None, False)
         return Learned(self._proposal(found, seccomp, looks=looks), found, self.records)
 
     def _run(self, settings: Sequence[str], what: str) -> RecordedRun:
@@ -88,9 +89,8 @@ class Learner:
         return made
 
     def _combinations(self) -> list[tuple[str | None, bool]]:
-        """What is tried in turn, the least first."""
-        found = needs(self.records, self.bounds)
-        names = profile.sufficient(self.current, profile.call_names(self.current, found.calls))
+        """What is tried in turn, the least first: many programs go on without a call that is refused."""
+        names = profile.candidates(self.current)
         return [(name, looks) for name in names or (None,) for looks in (False, True)]
 
     def _tried(self, learned: Learned, status: int) -> Learned:

@@ -1,0 +1,151 @@
+"""Whatever a record says, a proposal lets nothing through that the current policy or `default` doesn't."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from sandwright.learn.attempt import RecordedCommand
+from sandwright.learn.learn import Learner, resolved
+from sandwright.learn.needs import READS
+from sandwright.learn.records import CHANGES, Access, Contact, Record
+from sandwright.policy.resolved import ResolvedPolicy
+
+TREE = (
+    *(
+        "p/a/f",
+        "p/b/f",
+        "p/.git/config",
+        "p/.git/hooks/x",
+        "p/.env",
+        "tool/bin/x",
+        "tool/lib/y",
+        "tool/secret/key",
+    ),
+    *(
+        ".ssh/key",
+        ".aws/credentials",
+        "data/1",
+        "data/2",
+        "data/3",
+        "data/4",
+        "data/5",
+        "mixed/.git/x",
+        "mixed/1",
+    ),
+    *(".cargo/registry/x", ".cargo/credentials.toml", "venv/pyvenv.cfg", "venv/lib/x", "closed/x"),
+    *(".m2/1", ".m2/2", ".m2/3", ".m2/4", ".m2/settings.xml", ".docker/bin/x", ".gradle/gradle.properties"),
+)
+"""Below a home; `p` is the project."""
+
+POLICIES = {
+    "default": "",
+    "exception": "filesystem: {unprotect: [{path: ~/.ssh, reason: a test}]}\n",
+    "without presets": "extends: []\nfilesystem: {read: [$HOME], write: [$PROJECT]}\n",
+    "narrow": "filesystem: {read: [~/data/1, ~/tool/bin], write: [$PROJECT/a]}\n",
+    "denied within": "filesystem: {deny: [~/tool/secret, ~/data/5]}\n",
+}
+FLOORS = {
+    "none": "",
+    "floor": "schema: 1\nfilesystem: {read: [~/tool, $PROJECT, ~/data], deny: [~/data/3]}\n",
+}
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Not below /tmp, which is the sandbox's own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        for name in TREE:
+            place = Path(folder, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("x")
+        Path(folder, "p/out").symlink_to("../.ssh")
+        Path(folder, "p/up").symlink_to("../data")
+        Path(folder, "run").mkdir(mode=0o700)
+        monkeypatch.setenv("HOME", folder)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"{folder}/run")
+        monkeypatch.chdir(f"{folder}/p")
+        yield Path(folder)
+
+
+_FOUND = ("file", "directory", "absent")
+
+
+def _hostile(home: Path) -> list[Record]:
+    """Everything, of every kind, also by links and names that lead around."""
+    names = [f"{home}/{name}" for name in TREE]
+    names += [each.rpartition("/")[0] for each in names] + [
+        str(home),
+        "/",
+        "/etc",
+        "/etc/shadow",
+        "/root/.ssh",
+    ]
+    names += [
+        f"{home}/p/out/key",
+        f"{home}/p/up/1",
+        f"{home}/p/../.ssh/key",
+        f"{home}/p/a\n- /",
+        "/proc/1/mem",
+    ]
+    accesses = [
+        tuple(
+            Access(name, name, found, frozenset({kind})) for name, kind, found in product(names, each, _FOUND)
+        )
+        for each in (READS | {"look"}, CHANGES)
+    ]
+    contacts = (
+        Contact("connect", "tcp", "127.0.0.1", 2375),
+        Contact("connect", "unix", "/run/docker.sock", 0),
+    )
+    hosts = frozenset({("evil.example", 443, True), ("a b", 1, True), ("", 0, True)})
+    return [Record(each, contacts, frozenset({1, 99999}), hosts, whole=True) for each in accesses]
+
+
+def _paths(home: Path) -> list[str]:
+    found = [
+        str(home),
+        *(f"{base}/{each}" for base, folders, files in os.walk(home) for each in folders + files),
+    ]
+    return [*found, "/", "/etc/shadow", "/etc/hostname", "/root/.ssh/id", f"{home}/new", "/srv", "/var/lib"]
+
+
+def _allowed(policy: ResolvedPolicy, paths: list[str]) -> set[tuple[str, str]]:
+    tree = policy.filesystem.tree
+    return {(way, each) for way in ("read", "write") for each in paths if tree.allows(way, each)}
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+@pytest.mark.parametrize("text", POLICIES)
+def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "p/sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\n{POLICIES[text]}")
+    if FLOORS[floor]:
+        (home / "floor.yaml").write_text(FLOORS[floor])
+        monkeypatch.setattr("sandwright.policy.load.FLOOR", home / "floor.yaml")
+    command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
+    if floor == "floor" and text in ("default", "exception", "without presets", "denied within"):
+        command = RecordedCommand(
+            ("true",), f"{home}/p/sandbox.yaml", True, (), ("filesystem.read=[~/tool, ~/data]",), True
+        )
+    learner = Learner(command, lambda _: None, _hostile(home))
+    for way in [(None, False), (None, True)]:
+        proposal = learner.proposed(way).proposal
+        now = resolved(command, proposal.settings())
+        paths = [each for each in _paths(home) if not learner.bounds.own(each)]
+        allowed = _allowed(now, paths)
+        assert allowed <= _allowed(learner.current, paths)
+        reads = {each for each in allowed if each[0] == "read" and not _startup(now, each[1])}
+        assert reads <= _allowed(learner.bounds.default, paths)
+        assert not any(".ssh" in path or ".aws" in path or "credentials" in path for _, path in reads)
+        assert reads
+        assert not now.network.allow
+        assert now.network.mode == learner.current.network.mode
+
+
+def _startup(policy: ResolvedPolicy, path: str) -> bool:
+    return any(rule.path == path or path.startswith(f"{rule.path}/") for rule in policy.filesystem.startup)
