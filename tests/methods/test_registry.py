@@ -10,7 +10,7 @@ import pytest
 
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
-from sandwright.methods import registry
+from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import CODES, Preflight
 from sandwright.methods.shared.trial import judged
 from sandwright.runtime.trial import Failed
@@ -133,3 +133,12 @@ def test_what_a_trial_says() -> None:
     assert judged("x", Failed("hangs", "s"), lambda _: ("not-started", "", "")).code == "hangs"
     helped = judged("x", Failed("not-started", "s"), lambda f: ("cgroups", f.said, "mount them"))
     assert helped.describe() == "x: s; mount them"
+
+
+def test_each_method_says_what_stands_between() -> None:
+    """The ladder of `docs/threats.md`: only what enforces nothing has no wall."""
+    for name in METHODS:
+        own = registry.properties(name)
+        assert own.kernel_bug, name
+        assert bool(own.walls) is (name != "noop"), name
+        assert own.own_kernel is (own.kernel_bug.startswith("of runsc")), name

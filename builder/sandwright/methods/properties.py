@@ -72,5 +72,11 @@ class Properties:
     proposed: Mapping[str, int] = field(default_factory=dict)
     """By system: its place among the methods that `init` tries."""
 
+    walls: tuple[str, ...] = ()
+    """What stands between the command and the user's files, outermost last; each is one more to get past."""
+
+    kernel_bug: str = ""
+    """What a bug of a kernel, in what the command may call, would open."""
+
     last_resort: bool = False
     """It lacks what any policy asks for: only `init` tries it, last, and proposes to accept that."""

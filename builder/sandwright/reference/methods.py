@@ -97,7 +97,13 @@ _LEVELS: Mapping[str, str] = {
 
 def texts() -> dict[str, str]:
     """The generated parts of the pages about methods, by name."""
-    found = {"matrix": matrix(), "probes": probes_text(), "work": work_text(), "denials": denials()}
+    found = {
+        "matrix": matrix(),
+        "walls": walls(),
+        "probes": probes_text(),
+        "work": work_text(),
+        "denials": denials(),
+    }
     for method in METHODS:
         found[f"support {method}"] = support(method)
     return found
@@ -110,6 +116,19 @@ def matrix() -> str:
         for feature in FEATURES
     ]
     return table(["feature", *METHODS], rows)
+
+
+def walls() -> str:
+    """What stands between a command and the user's files: by method, and what a bug of the kernel means."""
+    rows = []
+    for method in METHODS:
+        own = registry.properties(method)
+        root = "the image's" if own.root == "image" else "the host's"
+        stands = "; ".join(f"{number}. {wall}" for number, wall in enumerate(own.walls, 1)) or "nothing"
+        rows.append(
+            [code(method), root, "its own" if own.own_kernel else "the host's", stands, own.kernel_bug]
+        )
+    return table(["method", "root", "kernel", "what stands between", "what a bug of a kernel opens"], rows)
 
 
 def denials() -> str:

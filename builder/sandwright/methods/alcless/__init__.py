@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
-PROPERTIES = Properties(system="darwin", own_account=True, explained=False)
+PROPERTIES = Properties(
+    system="darwin",
+    own_account=True,
+    explained=False,
+    walls=("an account of its own, which has a copy of the project",),
+    kernel_bug="all files of the machine: macOS' kernel answers",
+)
 """What others have to know of it."""
 
 FORMS: Mapping[str, Form] = {}

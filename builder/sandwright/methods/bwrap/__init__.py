@@ -23,6 +23,13 @@ PROPERTIES = Properties(
     records=True,
     verifiable=True,
     proposed={"linux": 1},
+    walls=(
+        "a mount namespace that holds what the plan shows",
+        "a user namespace without rights outside",
+        "namespaces of processes, network and IPC",
+        "the filter of system calls",
+    ),
+    kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
 )
 """What others have to know of it."""
 

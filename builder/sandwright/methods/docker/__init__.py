@@ -25,6 +25,13 @@ PROPERTIES = Properties(
     placeholders=True,
     verifiable=True,
     proposed={"linux": 3, "darwin": 3},
+    walls=(
+        "an image's root, with what the policy lists",
+        "your own number without capabilities",
+        "namespaces of processes, network and IPC",
+        "the filter of system calls",
+    ),
+    kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
 )
 """What others have to know of it."""
 

@@ -26,6 +26,16 @@ PROPERTIES = Properties(
     placeholders=True,
     verifiable=True,
     proposed={"linux": 4},
+    walls=(
+        "an image's root, with what the policy lists",
+        "a kernel of its own, in a process",
+        "the filter of system calls in that kernel",
+        "around that process: namespaces, an empty root, and runsc's own filter of the host's calls",
+    ),
+    kernel_bug=(
+        "of runsc's kernel: what that process may do, which is behind namespaces and a filter; of the "
+        "host's kernel only through the few calls that runsc makes"
+    ),
 )
 """What others have to know of it."""
 

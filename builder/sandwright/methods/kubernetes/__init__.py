@@ -20,6 +20,16 @@ PROPERTIES = Properties(
     root="image",
     needs_image=True,
     proxy="launcher",
+    walls=(
+        "an image's root, with the project's volume",
+        "no rights, no new ones (Pod Security `restricted`)",
+        "the node's namespaces",
+        "the filter of system calls",
+    ),
+    kernel_bug=(
+        "all files of the node, and of the Pods on it; with a RuntimeClass of gVisor as there. Your own "
+        "machine is another"
+    ),
 )
 """What others have to know of it."""
 

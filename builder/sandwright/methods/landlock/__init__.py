@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
-PROPERTIES = Properties(verifiable=True, proposed={"linux": 6}, last_resort=True)
+PROPERTIES = Properties(
+    verifiable=True,
+    proposed={"linux": 6},
+    last_resort=True,
+    walls=(
+        "Landlock's rules for paths, in the host's own namespaces",
+        "the filters of system calls",
+    ),
+    kernel_bug=(
+        "all files of the machine: the host's kernel answers, and there is no wall behind it; more of it "
+        "can be called than under bwrap, as there are no namespaces"
+    ),
+)
 """What others have to know of it."""
 
 FORMS: Mapping[str, Form] = {}

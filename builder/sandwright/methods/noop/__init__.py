@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
-PROPERTIES = Properties(system="any")
+PROPERTIES = Properties(
+    system="any",
+    kernel_bug="nothing is between: the command has your files",
+)
 """What others have to know of it."""
 
 FORMS: Mapping[str, Form] = {}

@@ -25,6 +25,13 @@ PROPERTIES = Properties(
     placeholders=True,
     verifiable=True,
     proposed={"linux": 5},
+    walls=(
+        "an image's root, with what the policy lists",
+        "a user namespace without rights outside",
+        "namespaces of processes, network and IPC",
+        "the filter of system calls",
+    ),
+    kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
 )
 """What others have to know of it."""
 

@@ -26,6 +26,8 @@ PROPERTIES = Properties(
         "seatbelt is rendered for the paths of a Linux host, for a look at it only: run `sandwright "
         "facts` on the Mac, and give its output with --facts"
     ),
+    walls=("the profile of `sandbox-exec`",),
+    kernel_bug="all that your account may read and write, or more: macOS' kernel answers",
 )
 """What others have to know of it."""
 

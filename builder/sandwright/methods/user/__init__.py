@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
-PROPERTIES = Properties(own_account=True, placeholders=True, verifiable=True)
+PROPERTIES = Properties(
+    own_account=True,
+    placeholders=True,
+    verifiable=True,
+    walls=(
+        "an account of the project's own, to which your closed files are closed",
+        "a mount namespace that holds what the plan shows",
+        "namespaces of processes, network and IPC",
+        "the filter of system calls",
+    ),
+    kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
+)
 """What others have to know of it."""
 
 FORMS: Mapping[str, Form] = {}
