@@ -38,6 +38,7 @@ ABOUT = {
     "sbpl-eval",
     "verify",
     "cleanup",
+    "secrets",
 }
 ABOUT |= {
     "explain",

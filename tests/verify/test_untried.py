@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proving import resolver
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, SandwrightError, UsageError
 from sandwright.host import MachineFacts, collect_host
@@ -17,6 +19,7 @@ from sandwright.methods.gvisor.outer import backend as outer
 from sandwright.methods.podman.backend import Podman
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import matrix
+from sandwright.verify.prove import MethodProof
 from sandwright.verify.verdict import Verdict
 
 METHODS = [name for name in matrix.METHODS if name != "seatbelt"]
@@ -108,3 +111,26 @@ def test_a_finding_has_no_truth_value_of_its_own() -> None:
 def test_asking_for_what_is_no_method() -> None:
     with pytest.raises(UsageError, match="'rocket' can't be verified"):
         matrix.methods("rocket")
+
+
+def test_what_runs_elsewhere_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither without a way for the project, nor with a network; the control: both are asked for at all."""
+    variable = registry.properties("kubernetes").travels
+    backend = type(registry.backend("kubernetes"))
+    monkeypatch.setattr(backend, "preflight", lambda *_: Preflight("kubernetes", "ready"))
+    monkeypatch.delenv(variable, raising=False)
+    closed, opened = (
+        f"schema: 1\nmethod: kubernetes\nnetwork: {{mode: {mode}}}\n" for mode in ("none", "host")
+    )
+    assert f"{variable} names no repository" in _skipped(closed, tmp_path)
+    monkeypatch.setenv(variable, "127.0.0.1:1/projects")
+    assert "its network is another one" in _skipped(opened, tmp_path)
+    monkeypatch.setattr(matrix, "prove", lambda *_: MethodProof("kubernetes", (), ()))
+    report = matrix.verify(resolver(closed, tmp_path), ["kubernetes"], policy="p")
+    assert report.outcomes == ()
+
+
+def _skipped(text: str, project: Path) -> str:
+    (outcome,) = matrix.verify(resolver(text, project), ["kubernetes"], policy="p").outcomes
+    assert outcome.verdict is Verdict.SKIPPED
+    return outcome.evidence

@@ -213,6 +213,10 @@ class Backend(Protocol):
         """Remove one thing that `leftovers` named. Raise SandwrightError when it stays."""
         ...
 
+    def discard(self, policy: ResolvedPolicy) -> None:
+        """Remove what runs of a policy leave where they run for the next one, as far as we may."""
+        ...
+
     def owner(self, policy: ResolvedPolicy) -> int:
         """The user id on the host of what the sandbox makes. Raise NoAccount."""
         ...

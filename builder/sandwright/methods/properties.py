@@ -33,6 +33,10 @@ class Properties:
     own_user_namespace: bool = False
     """The command is in a user namespace whose mounts we choose: none honours set-user-id."""
 
+    travels: str = ""
+    """Where it runs elsewhere, and of the host only the project travels there and back: the variable that
+    says which way. Without a value nothing travels."""
+
     engine: bool = False
     """Its launcher is a client of the container engine of its name."""
 

@@ -101,6 +101,7 @@ _TABLE: Mapping[str, _Row] = {
         "a restricted path is a mount point, and none is renamed, replaced or removed",
         "EBUSY",
     ),
+    "commits": _Row("filesystem.protect", "Git's other files can be written, as commits do", "ok"),
     "covered.write": _Row(
         "filesystem.protect",
         "a file of Git's that must not say anything is on a read-only mount, and nobody may write it",
@@ -273,6 +274,7 @@ _TABLE: Mapping[str, _Row] = {
         "filesystem.read-all", "a file that no rule denies is closed by its owner's rights alone", "EACCES"
     ),
     # Network
+    "net.socket": _Row("", "sockets of IP can be made", "ok"),
     "net.own": _Row("network.none", "there is a loopback of one's own", "ok"),
     "net.interfaces": _Row("network.none", "no interface of the host is there", "ok"),
     "net.loopback": _Row("network.none", "nobody listens on a loopback of one's own", "ECONNREFUSED"),
@@ -346,6 +348,7 @@ _TABLE: Mapping[str, _Row] = {
         "EACCES",
     ),
     # Limits
+    "limit.core": _Row("", "the limit of core files is 0, and stays so", "ok"),
     "limit.files": _Row("resources.files", "one file too many", "EMFILE"),
     "limit.pids": _Row(
         "resources.pids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -99,10 +100,21 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ResolveAt | 
     found = registry.backend(row).preflight(host)
     if not found.ready:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
+    if properties.travels and (reason := _not_travelling(resolve, properties.travels)):
+        return _untried(method, reason, Verdict.SKIPPED)
     engine = registry.find(row)[2].outer
     if engine != "none":
         return _rendered(method, lambda: _in_container(resolve, method, own, engine, work))
     return _rendered(method, lambda: _with_work(prove(resolve, method), work))
+
+
+def _not_travelling(resolve: Resolve, variable: str) -> str:
+    """Why nothing is proved elsewhere; empty where it is."""
+    if not os.environ.get(variable):
+        return f"no project travels there: {variable} names no repository"
+    if resolve(()).network.mode != "none":
+        return "its network is another one than this machine's, and is not proved; without a network it is"
+    return ""
 
 
 def _with_work(proof: MethodProof, work: ResolveAt | None) -> MethodProof:

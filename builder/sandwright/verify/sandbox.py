@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import CommandFailed
+from sandwright.methods import registry
 from sandwright.render.artifact import Artifact
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
 
@@ -57,7 +58,10 @@ class RenderedSandbox:
 
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that starts the probe program with some words."""
-        return [str(self.launcher), str(self.program), *words]
+        command = [str(self.program), *words]
+        if registry.properties(self.method).travels:
+            return list(registry.backend(self.method).wrap(self.launcher.parent, command))
+        return [str(self.launcher), *command]
 
     def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
         """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""

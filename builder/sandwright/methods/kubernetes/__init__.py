@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sandwright.methods.contract import Form
+from sandwright.methods.kubernetes.travel import REGISTRY
 from sandwright.methods.properties import Answers, Properties
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ PROPERTIES = Properties(
         "all files of the node, and of the Pods on it; with a RuntimeClass of gVisor as there. Your own "
         "machine is another"
     ),
+    travels=REGISTRY,
+    verifiable=True,
 )
 """What others have to know of it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sandwright.methods.fleets import Fleet, FleetOrder
 from sandwright.methods.kubernetes import records
 from sandwright.methods.kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
 from sandwright.methods.kubernetes.jobrun import remove_job
+from sandwright.methods.kubernetes.naming import labels, sandbox_name
 from sandwright.methods.kubernetes.objects import field, path_of, text
 from sandwright.methods.kubernetes.records import OWNER, SESSION, JobRecord
 from sandwright.methods.kubernetes.render import render_kubernetes
@@ -109,6 +111,16 @@ class Kubernetes(Launched):
             remove_job(connection, record.namespace, record.job)
         record.forget()
 
+    def discard(self, policy: ResolvedPolicy) -> None:
+        """The namespace, with all that is in it, where it bears our labels."""
+        name = sandbox_name(policy)
+        path = path_of("Namespace", name=name)
+        connection = connect()
+        with suppress(ApiRefused):
+            found = field(connection.ask("GET", path), "metadata", "labels")
+            if labels(name).items() <= (found or {}).items():
+                connection.ask("DELETE", path)
+
 
 def _is_ours(connection: Connection, record: JobRecord) -> bool:
     """Whether the Job is there and bears our labels. Raise HostError for another one of its name."""
@@ -118,7 +130,7 @@ def _is_ours(connection: Connection, record: JobRecord) -> bool:
         if error.status == 404:
             return False
         raise
-    labels = field(found, "metadata", "labels")
-    if text(labels, SESSION) != record.session or text(labels, OWNER) != records.owner():
+    borne = field(found, "metadata", "labels")
+    if text(borne, SESSION) != record.session or text(borne, OWNER) != records.owner():
         raise HostError(f"the Job {record.namespace}/{record.job} is not this user's; it stays")
     return True

@@ -5,6 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandwright.methods.properties import Answers
+from sandwright.methods.shared import containers
 
-EXPECTED: Mapping[str, Answers] = {}
+_FILTER = "the filter makes no IP socket, so that the denial holds where NetworkPolicy is not enforced"
+_LEFT = "sockets do not travel: none of the host's is there"
+_REPOSITORY = "declared: a repository's own directory is read-only as a whole"
+
+EXPECTED: Mapping[str, Answers] = {
+    **containers.EXPECTED,
+    "commits": Answers("EROFS", _REPOSITORY),
+    "covered.write": Answers("EACCES EROFS ENOENT", _REPOSITORY),
+    "hidden.file": Answers("ok", "over a denied file lies one without content"),
+    "hidden.file.write": Answers("EACCES EROFS", "over a denied file lies one without content"),
+    "kernel.write": Answers("EACCES EROFS", "it is root's, who is nobody in the Pod's user namespace"),
+    "net.socket": Answers("EPERM", _FILTER),
+    "net.own": Answers("EPERM", _FILTER),
+    "net.loopback": Answers("EPERM", _FILTER),
+    "net.datagram": Answers("EPERM", _FILTER),
+    "net.outside": Answers("EPERM", _FILTER),
+    "net.interfaces": Answers("", "a Pod has an interface of its own, which no program has a socket for"),
+    "unix.unlisted": Answers("ENOENT", _LEFT),
+    "unix.later": Answers("ENOENT", _LEFT),
+    "unix.written": Answers("ENOENT", _LEFT),
+    "limit.core": Answers("", "a Pod has no limit of core files: it is the node's configuration"),
+}
 """By claim of `sandwright.verify.expected`."""

@@ -83,6 +83,9 @@ class Launched(ABC):
         """There is nothing to remove."""
         raise HostError(f"{leftover} can't be removed")
 
+    def discard(self, policy: ResolvedPolicy) -> None:  # noqa: B027 - most leave nothing
+        """There is nothing to remove."""
+
     def owner(self, policy: ResolvedPolicy) -> int:
         """The caller."""
         return policy.facts.uid

@@ -18,7 +18,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "core",
         "a crash leaves no core file",
-        ProbeStep(attempt("limit", _RLIMIT_CORE), "works", value=b"0 0"),
+        ProbeStep(attempt("limit", _RLIMIT_CORE), "limit.core", value=b"0 0"),
         ProbeStep(attempt("core"), "works", value=b"none"),
     )
     if limits.files is not None:

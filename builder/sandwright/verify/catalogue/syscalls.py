@@ -144,7 +144,11 @@ def _special(*, arm: bool, fixed: bool) -> Iterator[Probe]:
         "no sockets of kinds whose code no namespace holds",
         *(step("filtered.family", "socket", *words) for words in _FAMILIES.values()),
         step("filtered.netlink", "socket", 16, 3, 9),
-        controls=(step("works", "socket", 2, 1, 0), step("works", "socket", 10, 1, 0), step("works", "pair")),
+        controls=(
+            step("net.socket", "socket", 2, 1, 0),
+            step("net.socket", "socket", 10, 1, 0),
+            step("works", "pair"),
+        ),
     )
     if not arm:
         yield _probe(

@@ -1,0 +1,117 @@
+"""`verify` on a real cluster: all probes in Pods of ours, and in one without a policy, where they are red."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from cluster import programs
+from cluster.person import Person
+from cluster.start import Cluster, cluster
+from pods import busybox_layer
+from proving import resolver
+from registryserver import registry_server
+from sandwright.methods.kubernetes.travel import REGISTRY
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
+from sandwright.verify.catalogue import catalogue
+from sandwright.verify.fixture import planted
+from sandwright.verify.listeners import listening
+from sandwright.verify.outcome import judge
+from sandwright.verify.prove import at_fixture
+from sandwright.verify.subject import ProofSubject, canaries
+from sandwright.verify.verdict import Verdict
+from thorough import THOROUGH
+
+pytestmark = [
+    pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.timeout(1200),
+    pytest.mark.needs("busybox", "kubectl", "docker-registry"),
+]
+IMAGE = "docker.io/sandwright/debian:latest"
+NOT_HELD = dict.fromkeys(
+    ("files/temporary-of-host", "limits/core: not held", "network/interfaces"), "skipped"
+)
+"""What can't be proved there, each with its reason in the report."""
+
+BREACHES = {
+    "files/denied-directory", "files/denied-file", "files/denied-in-writable", "files/denied-names",
+    "files/read-only", "files/protected-absent", "links/symbolic-to-denied", "links/hard",
+}  # fmt: skip
+"""What fails without our policy, among much else."""
+
+
+@pytest.fixture(scope="module")
+def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    if missing := programs.missing():
+        pytest.skip(f"missing: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("proof")
+    with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
+        running.load(IMAGE, busybox_layer({"usr/.empty": b""}), {"Cmd": ["/bin/sh"]})
+        running.trust(registry.host)
+        variables = {REGISTRY: f"http://{registry.host}/projects"}
+        yield Person(running, folder, folder, running.kubeconfig, variables)
+
+
+@pytest.mark.parametrize("preset", ["default", "strict"])
+def test_the_matrix_is_green(everyone: Person, tmp_path: Path, preset: str) -> None:
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / "p").mkdir()
+    person = Person(everyone.cluster, tmp_path, tmp_path / "p", everyone.kubeconfig, everyone.variables)
+    person.policy(f"extends: [{preset}]\n")
+    ended = person.sandwright("verify", "--method", "kubernetes", "--json", str(tmp_path / "report"))
+    assert ended.returncode == 0, ended.stdout
+    found = {each["probe"]: each["verdict"] for each in json.loads((tmp_path / "report").read_text())}
+    assert {name: verdict for name, verdict in found.items() if verdict != "pass"} == NOT_HELD
+    assert sum(verdict == "pass" for verdict in found.values()) > 90
+
+
+class PlainPod:
+    """A Pod as somebody makes one who thinks of nothing: root, with a directory of the node's."""
+
+    method = "kubernetes"
+
+    def __init__(self, running: Cluster, root: Path, program: Path) -> None:
+        self._cluster = running
+        self._root = root
+        self._program = program
+
+    def attempt(self, attempts: Sequence[Attempt]) -> list[ProbeAnswer]:
+        word, name = uuid.uuid4().hex, f"plain-{uuid.uuid4().hex[:8]}"
+        place = {"name": "root", "mountPath": str(self._root)}
+        container = {
+            "name": name,
+            "image": IMAGE,
+            "imagePullPolicy": "Never",
+            "command": [str(self._program)],
+            "stdin": True,
+            "stdinOnce": True,
+            "volumeMounts": [place],
+        }
+        volume = {"name": "root", "hostPath": {"path": str(self._root)}}
+        overrides = json.dumps({"spec": {"containers": [container], "volumes": [volume]}})
+        words = ("run", name, "--stdin", "--quiet", "--restart=Never", f"--image={IMAGE}")
+        ended = self._cluster.kubectl(
+            *words, f"--overrides={overrides}", stdin=requests(attempts, word=word), check=False
+        )
+        return list(answers(ended.stdout, len(attempts), word=word))
+
+
+def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> None:
+    text = "schema: 1\nmethod: kubernetes\nextends: [default]\n"
+    with planted(Path("/var/tmp")) as fixture, listening(fixture.read, fixture.write, fixture.word) as heard:
+        resolve = at_fixture(resolver(text, tmp_path / "p"), fixture)
+        policy = resolve(fixture.settings())
+        subject = ProofSubject("kubernetes", policy, fixture, heard, canaries(policy))
+        probes = [each for each in catalogue(subject) if not each.skip and not each.alone]
+        fixture.root.chmod(0o755)
+        pod = PlainPod(everyone.cluster, fixture.root, fixture.program)
+        remaining = iter(pod.attempt([step.attempt for probe in probes for step in probe.asked]))
+        outcomes = [judge(each, "kubernetes", [next(remaining) for _ in each.asked]) for each in probes]
+    failed = {each.probe for each in outcomes if each.verdict is Verdict.FAIL}
+    assert failed >= BREACHES, BREACHES - failed
+    assert sum(each.verdict is not Verdict.PASS for each in outcomes) > 60
