@@ -39,7 +39,19 @@ ARCHITECTURES: Mapping[str, str] = {
 PROGRAMS = (
     *("apt-get", "apt-cache", "apt-config", "mmdebstrap", "arch-test", "newuidmap", "unshare", "sudo"),
     *("update-binfmts", "qemu-aarch64-static", "qemu-x86_64-static"),
-    *("runc", "crun", "runsc", "bwrap", "podman", "docker", "dockerd", "buildah", "skopeo", "umoci"),
+    *(
+        "runc",
+        "crun",
+        "runsc",
+        "bwrap",
+        "linux.uml",
+        "podman",
+        "docker",
+        "dockerd",
+        "buildah",
+        "skopeo",
+        "umoci",
+    ),
     *(
         "docker-registry",
         "squid",

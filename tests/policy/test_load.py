@@ -71,7 +71,7 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("filesystem: {wirte: [/a]}", "p:1:14: filesystem.wirte: no such key; did you mean 'write'?"),
         ("filesystem: {xyz: 1}", "p:1:14: filesystem.xyz: no such key; there is read, write, readonly, deny, protect, unprotect, git, tmp"),
         ("method: bwarp", "p:1:9: method: 'bwarp' is no method; did you mean 'bwrap'?"),
-        ("method: chroot", "p:1:9: method: 'chroot' is no method; there is bwrap, docker, podman, gvisor, oci, seatbelt, kubernetes, user, alcless, landlock, noop"),
+        ("method: chroot", "p:1:9: method: 'chroot' is no method; there is bwrap, docker, podman, gvisor, oci, seatbelt, kubernetes, user, alcless, landlock, vm, noop"),
         ("method: [bwrap]", "p:1:9: method: must be text, not a list"),
         ("method: 1", "p:1:9: method: must be text, not 1; put it in quotes"),
         ("method:", "p:1:8: method: has no value; leave the key out, or write [] for an empty list"),

@@ -96,6 +96,11 @@ class LaunchPlan:
     ports_closed: bool = False
     ports_connect: Words = ()
     ports_bind: Words = ()
+    kernel: str | None = None
+    memory: int | None = None
+    cpus: int | None = None
+    guest_hidden: Words = ()
+    guest_readonly: Words = ()
 
 
 _KINDS: Mapping[str, str] = {

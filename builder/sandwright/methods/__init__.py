@@ -22,6 +22,7 @@ from sandwright.methods import (
     podman,
     seatbelt,
     user,
+    vm,
 )
 from sandwright.methods.contract import Method
 
@@ -36,6 +37,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType({
     "user": user,
     "alcless": alcless,
     "landlock": landlock,
+    "vm": vm,
     "noop": noop,
 })  # fmt: skip
 """Our methods by name, in the order in which they are listed."""

@@ -18,6 +18,7 @@ Method = Literal[
     "user",
     "alcless",
     "landlock",
+    "vm",
     "noop",
 ]
 """How a policy is enforced."""

@@ -76,11 +76,24 @@ def bpf_filter(policy: ResolvedPolicy, *, supervised: bool, caps: Collection[str
 
     `supervised`: the launcher connects for programs inside, which so can have Unix sockets of their own.
     """
-    given = from_file(policy, caps=caps)
-    arch = architecture(policy)
     sockets: Sockets = "all" if policy.network.unix_sockets else "none"
     if supervised and policy.network.makes_sockets:
         sockets = "own"
+    return _bpf(policy, sockets, caps)
+
+
+def guest_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes:
+    """The filter as BPF for a kernel of the sandbox's own, where no socket of the host is. Raise likewise."""
+    return _bpf(policy, "all" if policy.network.own_sockets else "none", caps)
+
+
+def kernel_filter(policy: ResolvedPolicy) -> bytes:
+    """The filter of the process that is such a kernel: it traces, and connects to nobody."""
+    return _compiled("build", "none", architecture(policy), ())
+
+
+def _bpf(policy: ResolvedPolicy, sockets: Sockets, caps: Collection[str]) -> bytes:
+    given, arch = from_file(policy, caps=caps), architecture(policy)
     if given is None:
         return _compiled(policy.process.seccomp, sockets, arch, tuple(caps))
     return compile_filter(resolve_usable(_SOCKETS[sockets](given), arch=arch), arch=arch)

@@ -98,6 +98,7 @@ REQUIREMENTS = (
     Requirement("runc", "smoke", "runtime", _named("runc", _LINUX)),
     Requirement("crun", "smoke", "runtime", _named("crun", _LINUX)),
     Requirement("runsc", "smoke", "runtime: gVisor", _named("runsc", _APT)),
+    Requirement("linux.uml", "smoke", "runtime: User-Mode Linux", _named("user-mode-linux", _APT)),
     Requirement("podman", "smoke", "engine", _named("podman", _ALL), service="podman.socket"),
     Requirement(
         "dockerd",

@@ -224,6 +224,7 @@ _TABLE: Mapping[str, _Row] = {
         "ok",
     ),
     "filtered.family": _Row("process.seccomp", "the filter refuses the family", "EPERM"),
+    "family.six": _Row("", "sockets of IPv6 can be made", "ok", like="net.socket"),
     "filtered.netlink": _Row(
         "process.seccomp",
         "there is no other netlink than that of routes",

@@ -14,7 +14,7 @@
 #include "launch.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100 };
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100, GUEST = CONFINED };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
@@ -40,7 +40,7 @@ static void check(struct run *run)
 {
     if ((program = find_program(run, "bwrap")) == NULL)
         refuse("bwrap (bubblewrap) is not installed");
-    if (run->plan.pids >= 0 && geteuid() == 0)
+    if (run->plan.pids >= 0 && run->plan.kernel == NULL && geteuid() == 0)
         refuse("the kernel does not count the processes of root: resources.pids needs another user, or another method");
     typed = run->command[0];
     for (size_t index = 0; index < run->passed.count; index++) {
@@ -53,7 +53,11 @@ static void check(struct run *run)
     /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
     char *const first_bind[] = {"--as-pid-1", "--ro-bind", text("%s/launch", run->directory), (char *)INIT};
     add_all(&given, &(struct words){(char **)first_bind, 4});
-    init_command(run, INIT, run->terminal ? text("%d", BELL) : "-");
+    const char *bell_word = run->terminal ? text("%d", BELL) : "-";
+    if (run->plan.kernel != NULL)
+        vm_command(run, &given, INIT, bell_word, text("%d", GUEST));
+    else
+        init_command(run, INIT, bell_word);
     if (run->plan.shims) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
@@ -68,7 +72,8 @@ static void check(struct run *run)
     }
     if (run->plan.proxy)
         egress_check(run);
-    notify_command(run, CONFINED);
+    if (run->plan.kernel == NULL) /* what that asks of the host is none of the command's */
+        notify_command(run, CONFINED);
 }
 
 static void prepare(struct run *run)
@@ -79,7 +84,8 @@ static void prepare(struct run *run)
         refuse_errno("no pipe can be made");
     run->bell = bell[0];
     run->wakes = says[0];
-    notify_start(run);
+    if (run->plan.kernel == NULL)
+        notify_start(run);
 }
 
 /* A number that bubblewrap knows it by. */
@@ -149,15 +155,17 @@ static _Noreturn void become(struct run *run, bool tries)
         refuse("there is no memory");
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), in_memory("settings", settings, length),
-                   notify_asking(),
+                   run->plan.kernel == NULL ? notify_asking() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
-                   bell[1]};
+                   bell[1], run->plan.kernel != NULL ? artifact(run, "guest.bpf") : -1};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
     for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
         give(files[number - ARGUMENTS], number);
     give_ignored(run);
+    if (run->plan.kernel != NULL && !tries)
+        give(files[BELL + 1 - ARGUMENTS], GUEST);
     static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
     for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
         add(&all, (char *)words[index]);
@@ -182,8 +190,9 @@ static void limit(int resource, rlim_t most, pid_t process, const char *name)
 static void start(struct run *run)
 {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    notify_hand_over(); /* above what `files` lets be opened, perhaps */
-    if (run->plan.files >= 0) /* for bubblewrap too, so that no program inside can lift it */
+    if (run->plan.kernel == NULL)
+        notify_hand_over(); /* above what `files` lets be opened, perhaps */
+    if (run->plan.files >= 0 && run->plan.kernel == NULL) /* for bubblewrap too, so that no program inside can lift it */
         limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
 }
@@ -194,7 +203,8 @@ static void started(struct run *run)
     close(block[0]);
     close(says[1]);
     close(bell[1]);
-    notify_started();
+    if (run->plan.kernel == NULL)
+        notify_started();
 }
 
 static void end(struct run *run)
@@ -217,7 +227,7 @@ static void hold(struct run *run, pid_t number)
         return; /* it has ended, and so will bubblewrap */
     }
     first = number;
-    if (run->plan.pids >= 0) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
+    if (run->plan.pids >= 0 && run->plan.kernel == NULL) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
         limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
     watch.first = first;
     watch_start(run, &watch);

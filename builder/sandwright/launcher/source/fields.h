@@ -76,3 +76,9 @@ WORD(temporary)           /* where a directory of the run's own is made, which T
 FLAG(ports_closed)        /* TCP is held but for the ports that follow */
 WORDS(ports_connect)
 WORDS(ports_bind)
+/* bwrap with a kernel of its own (vm.c) */
+WORD(kernel)              /* the program; absent: the command runs in bubblewrap's sandbox itself */
+NUMBER(memory)            /* MiB that it has */
+NUMBER(cpus)              /* thousandths of a processor */
+WORDS(guest_hidden)       /* of its own /proc and /sys */
+WORDS(guest_readonly)

@@ -93,7 +93,7 @@ static void tell_stop(pid_t job, bool *stopped)
     }
 }
 
-static void lead_session(void)
+void lead_session(void)
 {
     if (getsid(0) != getpid())
         setsid();

@@ -58,7 +58,7 @@ bool inside_private(const struct inside *inside)
 }
 
 /* A link is not followed. */
-static bool hide(const char *path)
+bool hide_path(const char *path)
 {
     struct stat status;
     if (lstat(path, &status) != 0)
@@ -75,7 +75,7 @@ static bool hide(const char *path)
 
 bool inside_hide(const struct inside *inside, const struct record *record)
 {
-    return in_child(inside, hide, record->target);
+    return in_child(inside, hide_path, record->target);
 }
 
 static bool take_away(const char *path)

@@ -199,9 +199,16 @@ int capture(struct run *run, char *const *argv, char **output, int seconds);
 _Noreturn void init_main(char **words);
 _Noreturn void init_here(int bell, char **command, char *const *variables); /* without a program between */
 void init_command(struct run *run, const char *program, const char *bell_word); /* puts it before the command */
+void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */
 void job_begin(pid_t job);                /* both sides of a fork: 0 in the child */
 void job_signal(pid_t job, int number, bool *stopped);
 int make_bell(const char *path);          /* a file, whose reading is seen by what is given */
+
+/* ---- vm.c, guest.c: a kernel of the command's own (plan.kernel), in bubblewrap's sandbox */
+/* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
+void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter);
+_Noreturn void vm_main(char **words);     /* the first process of bubblewrap's sandbox */
+_Noreturn void guest_main(void);          /* the first process of that kernel */
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */

@@ -1,6 +1,8 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
  * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
  * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
+ * launch --vm ...: what starts a kernel of the command's own (vm.c).
+ * launch --guest: the first process of that (guest.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -186,6 +188,10 @@ int main(int count, char **words)
         init_main(words + 2);
     if (count > 2 && strcmp(words[1], "--confine") == 0)
         confine(words + 2);
+    if (count > 1 && strcmp(words[1], "--vm") == 0)
+        vm_main(words + 2);
+    if (count > 1 && strcmp(words[1], "--guest") == 0)
+        guest_main();
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);

@@ -48,7 +48,7 @@ def _inside(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_kernel:
         yield _probe(
             "inside",
-            "the kernel inside is gVisor's, not the host's",
+            "the kernel inside is another than the host's",
             ProbeStep(attempt("read", "/proc/version"), "works", lacks=(os.uname().release.encode(),)),
         )
         return

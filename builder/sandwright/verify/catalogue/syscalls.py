@@ -146,7 +146,7 @@ def _special(*, arm: bool, fixed: bool) -> Iterator[Probe]:
         step("filtered.netlink", "socket", 16, 3, 9),
         controls=(
             step("net.socket", "socket", 2, 1, 0),
-            step("net.socket", "socket", 10, 1, 0),
+            step("family.six", "socket", 10, 1, 0),
             step("works", "pair"),
         ),
     )

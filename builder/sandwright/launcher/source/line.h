@@ -1,0 +1,82 @@
+/* The line between what runs in a kernel of its own and the relay outside: frames, in both directions (vm.c, guest.c).
+ *
+ * A frame is a byte that says what it is, the length of what follows in four bytes, the lowest first, and that.
+ * Both ends are the same program, of one processor, so a number is an `int32_t` as it lies in memory. */
+#ifndef LINE_H
+#define LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
+enum frame {
+    /* To the guest; these are said once, before BEGIN. */
+    WORD_OF_COMMAND = 'c',
+    VARIABLE = 'v',
+    DIRECTORY = 'd', /* in which the command begins */
+    IDENTITY = 'u',  /* struct identity */
+    GROUP = 'g',     /* a number */
+    HOST_NAME = 'n',
+    FILTER_OF_CALLS = 'f',
+    LIMIT_FILES = 'l',     /* two numbers: soft and hard */
+    LIMIT_PROCESSES = 'p', /* a number */
+    LIMIT_PROCESSORS = 'k', /* a number: thousandths of one */
+    MOUNT_POINT = 'm', /* r, read-only, or w, and its path */
+    HIDDEN_PATH = 'h',
+    READ_ONLY_PATH = 'r',
+    ENTROPY = 'x',
+    TERMINAL = 't', /* struct terminal_of */
+    CLOSED = 'q', /* a number: nobody reads that output (0, errors: 1) any more */
+    ONE_OUTPUT = '2', /* standard error is what standard output is */
+    BEGIN = 'b',
+    /* To the guest, after it. */
+    INPUT = 'i', /* nothing: it has ended */
+    SIGNAL = 's', /* a number */
+    SIZE = 'w', /* struct winsize */
+    /* From the guest. */
+    READY = 'R', /* the first: nothing is sent before */
+    OUTPUT = 'O',
+    ERRORS = 'E',
+    RECEIVED = 'L', /* a number: bytes that were read from the line */
+    TAKEN = 'A',   /* a number: bytes of the input that the command has, or its pipe */
+    HALTED = 'Z',  /* the command has stopped */
+    REFUSED = 'M', /* nothing was run, and why */
+    ENDED = 'X',   /* a number: the exit status. All that was written has been said, and is with the host */
+};
+
+/* Bytes: of input on the way; of a frame; of its head; on the way to the guest, whose driver (User-Mode Linux 6.1) loses its turn
+ * when more waits than a terminal holds, 4095. */
+enum { INPUT_AHEAD = 1 << 16, MOST_FRAME = 1 << 21, HEAD = 5, LINE_AHEAD = 3584 };
+
+struct identity {
+    int32_t user, group;
+    uint32_t capabilities[2]; /* the lower half first */
+    int32_t mask;             /* of modes of new files */
+};
+
+struct terminal_of {
+    struct termios modes;
+    struct winsize size;
+    int32_t errors; /* standard error is the terminal, too */
+};
+
+/* What came or goes, between `begin` and `end`. */
+struct bytes {
+    unsigned char *at;
+    size_t begin, end, room;
+};
+
+size_t bytes_held(const struct bytes *bytes);
+void bytes_add(struct bytes *bytes, const void *content, size_t length);
+void line_say(struct bytes *out, enum frame frame, const void *content, size_t length);
+void line_number(struct bytes *out, enum frame frame, int32_t number);
+/* From or to a descriptor that doesn't wait: false at its end or for an error. */
+bool bytes_read(struct bytes *bytes, int file);
+bool bytes_write(struct bytes *bytes, int file, size_t most);
+/* The next whole frame, which stays until more is read: 1; 0: there is none yet; -1: it is longer than any. */
+int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length);
+int32_t line_take_number(const unsigned char *content, size_t length);
+
+#endif

@@ -1,0 +1,49 @@
+"""User-Mode Linux inside bubblewrap's sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandwright.host import MachineFacts
+from sandwright.methods.bwrap.backend import Bwrap, explained
+from sandwright.methods.contract import LIMIT, Code, Preflight
+from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.methods.vm.render import KERNEL, render_vm
+from sandwright.methods.vm.support import DECLARATION
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered, render_with
+from sandwright.runtime.trial import Failed
+from sandwright.setup.requirements import how_to_get
+
+
+@dataclass(frozen=True)
+class Vm(Bwrap):
+    """The row of User-Mode Linux: what is left of a run is what is left of bubblewrap's."""
+
+    name: str = "vm"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_vm)
+
+    def programs(self) -> Sequence[str]:
+        """bubblewrap, and the kernel."""
+        return ("bwrap", KERNEL)
+
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it with a policy that hides one directory."""
+        if host.os != "linux":
+            return Preflight(self.name, "wrong-system", f"User-Mode Linux is Linux'; this is {host.os}")
+        if host.platform != "linux/amd64":
+            return Preflight(self.name, "wrong-system", "User-Mode Linux runs on amd64 only")
+        for name in self.programs():
+            if name not in host.programs:
+                get = how_to_get(name, host.package_manager)
+                remedy = get and f"get it with: {get}"
+                return Preflight(self.name, "program-missing", f"{name} is not installed", remedy)
+
+        def explain(failed: Failed) -> tuple[Code, str, str]:
+            return explained(failed, host)
+
+        return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explain)

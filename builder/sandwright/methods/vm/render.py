@@ -1,0 +1,93 @@
+"""Renders what starts a kernel of its own inside bubblewrap's sandbox.
+
+The sandbox is that of `bwrap` for the same policy, but that it has no network whatever the policy says, and
+another filter: the kernel's process traces (ptrace), and connects to nobody. The policy's own filter is put
+on inside, by the first process there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from sandwright.errors import RenderError
+from sandwright.methods.bwrap.launch import MAX_ARGUMENTS, ignored_places
+from sandwright.methods.bwrap.render import SWITCHES, bwrap_arguments
+from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.limits import is_preset
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.baseline import load_baseline
+from sandwright.render.filters import architecture, guest_filter, kernel_filter
+from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.mounts import mount_plan
+from sandwright.render.watched import mounts_artifact
+
+KERNEL = "linux.uml"
+"""The program of Debian's package user-mode-linux."""
+
+MEMORY = 2048
+"""MiB that the kernel gets at most where only a preset limits memory: it prepares all of it at its start."""
+
+LEAST = 64
+"""MiB with which it starts."""
+
+_MEBIBYTE = 1 << 20
+OWN_SWITCHES = ("/proc/exitcode", "/proc/sysemu", "/proc/mconsole")
+"""What User-Mode Linux has in /proc beside other kernels (arch/um/kernel)."""
+
+
+def render_vm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`args`, both filters, the plan of `mounts`, `launch` and its plan. Raise like `render_bwrap`.
+
+    Raise RenderError for another processor than amd64, and for less memory than the kernel starts with.
+    """
+    if architecture(policy) != "amd64":
+        raise RenderError("User-Mode Linux runs on amd64 only")
+    plan = mount_plan(policy, root="host")
+    arguments = tuple(_arguments(policy, bwrap_arguments(policy, plan)))
+    content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
+    capabilities = load_baseline().capabilities["init" if policy.process.privileged else "none"]
+    files = (
+        Artifact("args", content, "bubblewrap's arguments, for --args"),
+        Artifact("seccomp.bpf", kernel_filter(policy), "the filter of the kernel's process, for --seccomp"),
+        Artifact("guest.bpf", guest_filter(policy, caps=capabilities), "the filter of system calls inside"),
+        mounts_artifact(plan.mounts, plan.covers),
+    )
+    cpus = policy.resources.cpus
+    launch = dataclasses.replace(
+        common_plan(policy, plan, "bwrap"),
+        proxy=False,
+        expose=(),
+        localhost=(),
+        ignored=ignored_places(policy, plan),
+        kernel=KERNEL,
+        memory=_memory(policy),
+        cpus=None if cpus is None else int(cpus * 1000),
+        guest_hidden=tuple(hidden_paths()),
+        guest_readonly=(*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
+    )
+    if len(arguments) > MAX_ARGUMENTS:
+        refused = "bubblewrap takes fewer arguments than this policy needs"
+        launch = dataclasses.replace(launch, refused=refused)
+    return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")
+
+
+def _arguments(policy: ResolvedPolicy, arguments: Iterator[str]) -> Iterator[str]:
+    """bubblewrap's, without the host's network."""
+    if policy.network.mode == "host":
+        yield "--unshare-net"
+    yield from arguments
+
+
+def _memory(policy: ResolvedPolicy) -> int:
+    """MiB. Raise RenderError for too little."""
+    limit, source = policy.resources.memory, policy.source("resources.memory")
+    if limit is None:
+        return MEMORY
+    size = limit // _MEBIBYTE
+    if is_preset(policy, "memory"):
+        size = min(size, MEMORY)
+    if size < LEAST:
+        raise RenderError(f"{source}: resources.memory: a kernel of its own needs {LEAST}MiB")
+    return size

@@ -1,0 +1,47 @@
+"""What a kernel of its own makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.bwrap import support as bwrap
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Declaration, Support
+
+NO_NETWORK = "the kernel inside has no network device but its own loopback"
+NO_HOST_SOCKETS = "sockets are those of the kernel inside, which has none of the host's"
+PROCESSORS = "User-Mode Linux has one processor, of which its scheduler gives the share"
+
+_OWN: dict[str, Support] = {
+    "network.proxy": Support("cannot", NO_NETWORK),
+    "network.private": Support("cannot", NO_NETWORK),
+    "network.host": Support("cannot", NO_NETWORK),
+    "network.unix-sockets": Support("cannot", NO_HOST_SOCKETS),
+    "network.no-sockets": Support("exact", NO_HOST_SOCKETS),
+    "network.other-sockets": Support("exact", NO_HOST_SOCKETS),
+    "network.later-sockets": Support("exact", NO_HOST_SOCKETS),
+    "network.other-later-sockets": Support("exact", NO_HOST_SOCKETS),
+    "network.abstract-sockets": Support("exact", NO_HOST_SOCKETS),
+    "network.own-sockets": Support("exact", "they are of the kernel inside"),
+    "network.localhost": Support("cannot", NO_NETWORK),
+    "network.expose": Support("cannot", NO_NETWORK),
+    "process.privileged": Support("stricter", "capabilities of the kernel inside; no set-user-id program"),
+    "process.root": Support(
+        "exact", "root of the kernel inside, whose own process is root of a user namespace at most"
+    ),
+    "process.kernel": Support("exact", "/proc and /sys are those of the kernel inside"),
+    "credentials.shims": Support("cannot", "the bridge is a Unix socket of the host"),
+    "resources.memory": Support("exact", "the kernel inside has no more, its own part among it"),
+    "resources.cpus": Support("stricter", PROCESSORS),
+    "resources.pids": Support("exact", "by a control group of the kernel inside"),
+}
+
+DECLARATION = Declaration(
+    "vm",
+    {**bwrap.DECLARATION.support, **_OWN},
+    unseen={
+        "calls": "a kernel of its own refuses them, and tells the program alone",
+        "sockets": NO_HOST_SOCKETS,
+        "hosts": reasons.UNSEEN_NO_PROXY,
+        "bridge": reasons.UNSEEN_NO_BRIDGE,
+        "paths": reasons.UNSEEN_MOUNTS,
+    },
+)

@@ -1,0 +1,213 @@
+"""A kernel of its own: what crosses the line to it, what it holds, and what holds its process."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proving import Prove, resolver
+from sandwright.errors import RenderError
+from sandwright.launcher.plan import LaunchPlan
+from sandwright.methods import registry
+from sandwright.methods.vm.support import DECLARATION
+from sandwright.policy.uses import check_expressible
+from sandwright.render.artifact import Artifact
+from sandwright.verify.prove import prove
+from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
+from sandwright.verify.subject import ProofSubject
+from sandwright.verify.verdict import Verdict
+from weakening import plan
+
+WAIT = 120
+POLICY = """\
+schema: 1
+method: vm
+filesystem: {write: [$PROJECT], readonly: [$PROJECT/kept], deny: [$PROJECT/.env]}
+environment: {pass: [TERM]}
+resources: {memory: 128MiB, pids: 64}
+"""
+
+Made = Callable[..., RenderedSandbox]
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Made:
+    """Renders a policy for a project."""
+
+    def made(text: str = POLICY) -> RenderedSandbox:
+        (tmp_path / "project/kept").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project/.env").write_text("hidden")
+        policy = resolver(text, tmp_path / "project")(())
+        artifacts = registry.render(policy, "vm").artifacts
+        launcher = materialize(artifacts, tmp_path / f"out-{uuid.uuid4().hex}")
+        return RenderedSandbox("vm", launcher, launcher, base_environment(tmp_path / "state"))
+
+    return made
+
+
+def _run(made: RenderedSandbox, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [made.launcher, *words], input=given, capture_output=True, timeout=WAIT, check=False,
+        env={**made.environment, "TERM": "dumb"}, cwd=made.launcher.parent.parent / "project",
+    )  # fmt: skip
+
+
+def _eventually(true: Callable[[], bool]) -> bool:
+    until = time.monotonic() + WAIT
+    while not true() and time.monotonic() < until:
+        time.sleep(0.05)
+    return true()
+
+
+def _of(mark: str) -> list[int]:
+    """The processes of a run on this host, but for this one: its command's words are its launcher's."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in words and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+SCRIPT = """
+uname -r >&2
+cat; echo; stat -c %a .; echo $TERM; cat .env; echo x >kept/x; echo y >made; mkdir -p moved; mv kept moved/
+exec sh -c 'kill -9 $$'
+"""
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_streams_files_and_the_status_cross_the_line(sandbox: Made, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir(mode=0o755)
+    given = bytes(range(256)) * 600
+    ended = _run(sandbox(), "sh", "-c", SCRIPT, given=given)
+    assert ended.stdout == given + b"\n755\ndumb\n"
+    release, *said = ended.stderr.decode().splitlines()
+    assert release != os.uname().release
+    assert [each.rpartition(": ")[2] for each in said[:2]] == ["Permission denied", "Read-only file system"]
+    assert len(said) == 3
+    assert (tmp_path / "project/kept").is_dir()
+    assert (tmp_path / "project/made").read_text() == "y\n"
+    assert ended.returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_root_inside_reaches_neither_the_line_nor_the_kernels_switches(sandbox: Made) -> None:
+    script = """
+        ls /dev; cat /proc/1/environ /proc/1/mem; echo 1 >/proc/sys/kernel/core_pattern
+        echo 1 >/proc/exitcode; mknod line c 4 64; ls /proc/self/fd
+    """
+    ended = _run(sandbox(), "sh", "-c", script)
+    lines = ended.stdout.decode().split()
+    assert lines == [
+        *("fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty"),
+        *("urandom", "zero", "0", "1", "2", "3"),
+    ]
+    assert len(ended.stderr.splitlines()) == 5, ended.stderr
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_what_cannot_be_run_has_the_statuses_of_a_shell(sandbox: Made) -> None:
+    made = sandbox()
+    assert [_run(made, each).returncode for each in ("no-such-program", "/etc/passwd")] == [127, 126]
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+@pytest.mark.parametrize("how", ["term", "launcher", "both"])
+def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
+    made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
+    argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600", mark]
+    with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
+        assert _eventually(ready.exists)
+        kernels = [each for each in _below(running.pid) if _is_kernel(each)]
+        assert kernels
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        for pid in [running.pid] if how != "both" else [*map(int, children), running.pid]:
+            os.kill(pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
+        running.wait(WAIT)
+    assert _eventually(lambda: not _of(mark)), _of(mark)
+    assert _eventually(lambda: not any(map(_is_kernel, kernels)))
+
+
+def _below(pid: int) -> list[int]:
+    try:
+        own = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [*own, *(other for each in own for other in _below(each))]
+
+
+def _is_kernel(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/dev/.sandwright-kernel\0")
+    except OSError:
+        return False
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_the_probes_hold(prove_with: Prove) -> None:
+    assert prove_with("vm", POLICY) == {}
+
+
+WALL = {"files", "links", "network", "secrets"}
+"""The families of probes that hold for the kernel's own process, too."""
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_a_kernel_that_is_taken_over_meets_the_sandbox(tmp_path: Path) -> None:
+    """The probes run with the rights of its process: in its place, under its filter, among its mounts."""
+
+    def without_kernel(_: ProofSubject, found: LaunchPlan) -> LaunchPlan:
+        return dataclasses.replace(found, kernel=None, pids=None)
+
+    def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        return plan(without_kernel)(subject, artifacts)
+
+    proof = prove(resolver(POLICY, tmp_path / "project"), "vm", weaken=weaken, runs=False, secrets=False)
+    found = {each.probe: (each.verdict, each.evidence) for each in proof.outcomes}
+    held = [each for each, (verdict, _) in found.items() if verdict is Verdict.PASS]
+    broken = {each: said for each, (verdict, said) in found.items() if verdict is not Verdict.PASS}
+    assert len([each for each in held if each.partition("/")[0] in WALL]) > 40
+    assert {each for each in broken if each.partition("/")[0] in WALL} <= UNLIKE, broken
+    assert "processes/inside" in broken  # so it was the host's kernel
+
+
+UNLIKE = {"network/unix-socket", "network/later-socket", "network/project-socket", "network/abstract-socket",
+          "network/own-sockets", "network/outside"}  # fmt: skip
+"""Refused in another way: the kernel's process can have no Unix sockets at all, and the host has IPv6."""
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("network: {mode: proxy, allow: [a.example]}", "network.proxy"),
+        ("network: {mode: host}", "network.host"),
+        ("network: {localhost: [8080]}", "network.localhost"),
+        ("network: {unix_sockets: [/run/a]}", "network.unix-sockets"),
+    ],
+)
+def test_what_needs_a_network_is_refused_before_a_start(text: str, refused: str, tmp_path: Path) -> None:
+    policy = resolver(f"schema: 1\nmethod: vm\n{text}\n", tmp_path / "project")(())
+    with pytest.raises(RenderError, match=refused):
+        check_expressible(policy, DECLARATION)
+    accepted = f"degrade: [{{feature: {refused}, method: vm, reason: a test}}]"
+    lenient = resolver(f"schema: 1\nmethod: vm\n{text}\n{accepted}\n", tmp_path / "project")(())
+    arguments = next(each for each in registry.render(lenient, "vm").artifacts if each.name == "args").content
+    assert b"--unshare-net" in arguments
+
+
+def test_too_little_memory_is_refused_before_a_start(tmp_path: Path) -> None:
+    policy = resolver(POLICY.replace("128MiB", "16MiB"), tmp_path / "project")(())
+    with pytest.raises(RenderError, match="needs 64MiB"):
+        registry.render(policy, "vm")
