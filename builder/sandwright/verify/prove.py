@@ -107,7 +107,10 @@ def prove(
             artifacts = artifacts if weaken is None else weaken(subject, artifacts)
             launcher = materialize(artifacts, fixture.artifacts / name)
             own, inherited = (given.environment, (given.bridge.channel,)) if given else ({}, ())
-            return RenderedSandbox(method, launcher, fixture.program, {**environment, **own}, inherited)
+            return RenderedSandbox(
+                *(method, launcher, fixture.program, {**environment, **own}, inherited),
+                travels=bool(registry.properties(method).travels),
+            )
 
         sandbox = rendered("rendered", policy)
         outcomes = list(_proved(catalogue(subject), sandbox))
@@ -223,7 +226,7 @@ def start_outcome(batch: Batch, sandbox: RenderedSandbox) -> ProbeOutcome:
     """Whether a sandbox started and the probe program ran in it to its end."""
     answered = sum(each.kind != "none" for each in batch.answers)
     # 125: not all that the probes make comes back
-    ends = (0, 125) if registry.properties(sandbox.method).travels else (0,)
+    ends = (0, 125) if sandbox.travels else (0,)
     good = batch.status in ends and answered == len(batch.answers)
     ended = "ran out of time" if batch.status is None else f"ended with {batch.status}"
     return ProbeOutcome(

@@ -35,7 +35,7 @@ class RenderedSandbox:
 
     `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
     which is no more than the host's with what a method needs besides; `descriptors` are what it inherits,
-    `cwd` is where it starts (None: here).
+    `cwd` is where it starts (None: here). `travels`: it starts elsewhere, by the method's own program.
     """
 
     method: str
@@ -44,6 +44,7 @@ class RenderedSandbox:
     environment: Mapping[str, str] = field(repr=False)
     descriptors: tuple[int, ...] = ()
     cwd: Path | None = None
+    travels: bool = False
 
     def attempt(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> Batch:
         """Start it once and make all attempts in it."""
@@ -59,7 +60,7 @@ class RenderedSandbox:
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that starts the probe program with some words."""
         command = [str(self.program), *words]
-        if registry.properties(self.method).travels:
+        if self.travels:
             return list(registry.backend(self.method).wrap(self.launcher.parent, command))
         return [str(self.launcher), *command]
 
