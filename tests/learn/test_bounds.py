@@ -103,7 +103,7 @@ def _hostile(home: Path) -> list[Record]:
         Contact("connect", "tcp", "127.0.0.1", 2375),
         Contact("connect", "unix", "/run/docker.sock", 0),
     )
-    hosts = frozenset({("evil.example", 443, True), ("a b", 1, True), ("", 0, True)})
+    hosts = frozenset({("evil.example", 443, ""), ("a b", 1, ""), ("", 0, "")})
     return [Record(each, contacts, frozenset({1, 99999}), hosts, whole=True) for each in accesses]
 
 

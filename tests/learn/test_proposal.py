@@ -109,6 +109,14 @@ def test_settings_say_the_same_as_the_text() -> None:
     }
 
 
+def test_a_host_with_a_private_address_stays_one() -> None:
+    item = Item("mirror.example", "reached", private=True)
+    made = Proposal((), (), (item,), "proxy")
+    data = _data(made.edit("schema: 1\n"))
+    assert data["network"] == {"mode": "proxy", "allow": [{"host": "mirror.example", "private": True}]}
+    assert "network.allow=[{host: mirror.example, private: true}]" in made.settings()
+
+
 def test_a_grant_is_left_out_alone() -> None:
     item = SOME.read[0]
     assert SOME.without(item) == Proposal((), SOME.write, seccomp="strict")

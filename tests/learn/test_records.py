@@ -17,7 +17,7 @@ WHOLE = Record(
     ),
     contacts=(Contact("connect", "tcp", "192.0.2.1", 443), Contact("connect", "unix", "/s/\udc80", 0)),
     calls=frozenset({101}),
-    hosts=frozenset({("example.org", 443, True), ("other.example", 80, False)}),
+    hosts=frozenset({("example.org", 443, ""), ("other.example", 80, "host")}),
     seen=7,
     dropped=2,
     unresolved=1,

@@ -55,6 +55,8 @@ def learn(
     for line in _told(learner, learned):
         say(line)
     _show(Path(command.request().policy), learned, write=write)
+    if learned.first:
+        raise VerdictError(f"the command fails under the current policy, with {learned.first}")
     if learned.passed is False:
         why = (
             "it needs what is not seen"
@@ -82,7 +84,7 @@ def _show(file: Path, learned: Learned, *, write: bool) -> None:
     new = learned.proposal.edit(f"schema: 1\nmethod: {recording_method()}\n" if old is None else old)
     for line in difference(old, new, file.name).splitlines():
         console.line(line)
-    if write and learned.passed is not False:
+    if write and learned.passed is not False and not learned.first:
         if file.is_symlink():
             raise UsageError(f"{file} is a symbolic link: nothing is written through one")
         write_atomically(file, new.encode())

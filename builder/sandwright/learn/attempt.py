@@ -78,7 +78,7 @@ def attempt(
         found = read(file)
     finally:
         file.unlink(missing_ok=True)
-    hosts = frozenset((each.host, each.port, each.allowed) for each in recording.decisions if each.host)
+    hosts = frozenset((each.host, each.port, each.reason) for each in recording.decisions if each.host)
     return RecordedRun(status, replace(found, hosts=hosts))
 
 

@@ -14,7 +14,7 @@ from sandwright.learn.generalise import PathGrant, read_grants, write_grants
 from sandwright.learn.needs import Bounds, Needs, needs
 from sandwright.learn.proposal import Item, Proposal, spelled
 from sandwright.learn.records import Record
-from sandwright.policy.hosts import host_pattern
+from sandwright.policy.hosts import WEB_PORTS, host_pattern
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -66,10 +66,10 @@ class Learner:
         """Record, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
         first = self._run((), "recording")
         if first.status:
-            self.say(f"it ended with {first.status} when recorded: a proposal passes with the same")
+            self.say(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
         learned = self.proposed()
         learned.first = first.status
-        if again:
+        if again and not first.status:
             learned = self._tried(learned, first.status)
         if again and necessary and learned.passed:
             self._ablate(learned, first.status)
@@ -171,10 +171,11 @@ class Learner:
                 pattern = host_pattern(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
             except ValueError:
                 continue  # nothing that a policy can name
-            if any(each.matches(pattern.host, port) for each in self.current.network.allow):
-                web = port in (80, 443)
-                name = str(pattern).rpartition(":")[0] if web else str(pattern)
-                yield Item(name, f"was reached on port {port}")
+            allowing = [each for each in self.current.network.allow if each.matches(pattern.host, port)]
+            if allowing:
+                name = str(pattern).rpartition(":")[0] if port in WEB_PORTS else str(pattern)
+                private = not any(not each.private for each in allowing)
+                yield Item(name, f"was reached on port {port}", private)
 
 
 def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:

@@ -132,11 +132,11 @@ def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> 
 
 def _add_network(found: Needs, record: Record, bounds: Bounds) -> None:
     network = bounds.current.network
-    for host, port, allowed in record.hosts:
-        if allowed:
-            found.hosts.add((host, port))
+    for host, port, refused in record.hosts:
+        if refused:
+            found.asked[(f"{host}:{port}", "host")] = f"refused by the proxy: {refused}"
         else:
-            found.asked[(f"{host}:{port}", "host")] = "not in network.allow"
+            found.hosts.add((host, port))
     for each in record.contacts:
         if each.action == "listen":
             continue

@@ -25,10 +25,20 @@ _PLAIN = re.compile(r"(?:[$/]|~/)[$A-Za-z0-9_./+~-]*|[a-z][a-z0-9-]*(?:\.[a-z0-9
 
 @dataclass(frozen=True)
 class Item:
-    """A value of a list, and why it is there, in words of ours."""
+    """A value of a list, and why it is there, in words of ours. `private`: a host's address may be one."""
 
     value: str | int
     why: str
+    private: bool = False
+
+    def said(self) -> str | int | dict[str, Any]:
+        """The value as a policy has it."""
+        return {"host": self.value, "private": True} if self.private else self.value
+
+    def text(self) -> str:
+        """The value as YAML."""
+        text = _scalar(self.value)
+        return f"{{host: {text}, private: true}}" if self.private else text
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ class Proposal:
         """The settings of a run that say the same."""
         said = []
         for (section, key), value in self._fields().items():
-            listed = value if isinstance(value, str) else ", ".join(_scalar(each.value) for each in value)
+            listed = value if isinstance(value, str) else ", ".join(each.text() for each in value)
             said.append(f"{section}.{key}={listed if isinstance(value, str) else f'[{listed}]'}")
         return said
 
@@ -75,7 +85,7 @@ class Proposal:
         """
         expected = _data(text)
         for (section, key), value in self._fields().items():
-            said = value if isinstance(value, str) else [each.value for each in value]
+            said = value if isinstance(value, str) else [each.said() for each in value]
             expected[section] = {**(expected.get(section) or {}), key: said}
         for attempt in (text, yaml.safe_dump(_data(text), sort_keys=False, allow_unicode=True)):
             edited = self._edited(attempt)
@@ -157,7 +167,7 @@ def _lines(key: str, value: str | tuple[Item, ...]) -> Iterator[str]:
         yield f"  {key}: []  # learned: {_EMPTY.get(key, 'none was used')}"
     else:
         yield f"  {key}:"
-        yield from (f"    - {_scalar(each.value)}  # learned: {each.why}" for each in value)
+        yield from (f"    - {each.text()}  # learned: {each.why}" for each in value)
 
 
 def _scalar(value: str | int) -> str:

@@ -7,7 +7,7 @@ r"""Reads what the launcher recorded of a run: lines of JSON (`launcher/source/r
 | `connect`, `send`, `listen` | `tcp`, `udp`, `unix` or `other`; `address`, and `port` |
 | `call` | the number of a system call that `strict` doesn't allow |
 | `unresolved` | how often nobody could tell what a call names |
-| `host`, `port`, `allowed` | what the proxy was asked for |
+| `host`, `port`, `refused` | what the proxy was asked for, and why it refused that; empty: it didn't |
 | `end`, `calls`, `dropped` | the last line: how many calls with paths there were, and what found no room |
 
 Names are those of programs inside. A byte that is no printable ASCII is `\u00XX`.
@@ -53,12 +53,12 @@ class Contact:
 
 @dataclass(frozen=True)
 class Record:
-    """All of one run. `hosts` are host, port, and whether the proxy let it through."""
+    """All of one run. `hosts` are host, port, and why the proxy refused it, empty where it let it through."""
 
     accesses: tuple[Access, ...] = ()
     contacts: tuple[Contact, ...] = ()
     calls: frozenset[int] = frozenset()
-    hosts: frozenset[tuple[str, int, bool]] = frozenset()
+    hosts: frozenset[tuple[str, int, str]] = frozenset()
     seen: int = 0
     dropped: int = 0
     unresolved: int = 0
@@ -88,7 +88,7 @@ def parse(lines: Iterable[str]) -> Record:
         elif "call" in data:
             calls.add(int(data["call"]))
         elif "host" in data:
-            hosts.add((str(data["host"]), int(data["port"]), data["allowed"] is True))
+            hosts.add((str(data["host"]), int(data["port"]), str(data["refused"])))
         elif "unresolved" in data:
             unresolved += int(data["unresolved"])
         elif "end" in data:
@@ -117,8 +117,8 @@ def lines(record: Record) -> Iterator[str]:
         yield json.dumps({each.action: each.type, "address": _bytes(each.address), "port": each.port})
     for call in sorted(record.calls):
         yield json.dumps({"call": call})
-    for host, port, allowed in sorted(record.hosts):
-        yield json.dumps({"host": host, "port": port, "allowed": allowed})
+    for host, port, refused in sorted(record.hosts):
+        yield json.dumps({"host": host, "port": port, "refused": refused})
     yield json.dumps({"unresolved": record.unresolved})
     yield json.dumps({"end": True, "calls": record.seen, "dropped": record.dropped})
 
