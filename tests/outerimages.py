@@ -1,4 +1,4 @@
-"""The image `gvisor` as a test uses it: this machine's runsc and busybox, with our session program."""
+"""The image `gvisor` as a test uses it: Debian 13's runsc, this machine's busybox, our session program."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import debian13
 import enginehosts
 from sandwright import process
 from sandwright.resources import data_path
@@ -51,6 +52,7 @@ def outer_host(name: str) -> Iterator[OuterHost]:
 def archive() -> bytes:
     """What of the image matters, as an archive."""
     sink = io.BytesIO()
+    runsc = debian13.unpacked("runsc", "usr/bin/runsc") / "usr/bin/runsc"
     files = data_path("images", "gvisor", "files")
     with tarfile.open(fileobj=sink, mode="w") as tar:
         for directory in DIRECTORIES:
@@ -63,7 +65,7 @@ def archive() -> bytes:
         for name in ("hosts", "resolv.conf"):
             tar.addfile(tarfile.TarInfo(f"etc/{name}"))
         tar.add(process.which("busybox"), "bin/busybox", filter=_owned_by_root)
-        tar.add(process.which("runsc"), "usr/bin/runsc", filter=_owned_by_root)
+        tar.add(runsc, "usr/bin/runsc", filter=_owned_by_root)
         for name in ("session", "bundle.awk"):
             tar.add(files / name, f"sandwright/{name}", filter=_owned_by_root)
     return sink.getvalue()

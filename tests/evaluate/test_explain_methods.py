@@ -89,8 +89,8 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:20:12"),
         ("seatbelt", "read", "~/.ssh/id_rsa", "deny", "agrees", '(deny file-read* … (subpath "/home/u/.ssh") …)', "preset default presets/default.yaml:17:7"),
         ("seatbelt", "write", "$PROJECT/new", "allow", "agrees", '(allow file-write* file-link (subpath "/home/u/p"))', "preset default presets/default.yaml:14:11"),
-        ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:20:12"),
-        ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:20:12"),
+        ("gvisor", "syscall", "clone3", "deny", "agrees", None, "built-in presets/built-in.yaml:20:12"),
+        ("gvisor", "syscall", "ptrace", "deny", "agrees", "linux.seccomp.syscalls[1]: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:20:12"),
     ],
 )  # fmt: skip
 def test_answers_come_from_the_artifact(

@@ -189,7 +189,7 @@ def test_what_is_refused(text: str, said: str) -> None:
 def test_a_proxy_is_reached_by_name_and_the_network_is_the_container_s() -> None:
     rendered = _rendered("network: {mode: proxy, allow: [a.example]}\n")
     assert not any(word.startswith("--network") for word in _words(rendered)), "the launcher makes one"
-    assert "--env=SANDWRIGHT_FLAGS=--oci-seccomp --network=host" in _words(rendered)
+    assert "--env=SANDWRIGHT_FLAGS=--oci-seccomp --network=host --directfs=false" in _words(rendered)
     assert "HTTPS_PROXY=http://proxy:3128" in _config(rendered)["process"]["env"]
     assert rendered.artifact("proxy/squid.conf")
     with pytest.raises(RenderError, match="a container that stays has none"):

@@ -40,8 +40,8 @@ environment:
   set: {CI: "it's 1"}
 """
 ENGINES = [
-    pytest.param("docker", marks=pytest.mark.needs("docker", "runsc", "busybox")),
-    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "runsc", "busybox")),
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox", "apt-get")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox", "apt-get")),
 ]
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these engines are started as root here")
 LIMIT = 60.0

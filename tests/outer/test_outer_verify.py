@@ -27,7 +27,7 @@ resources: {memory: 256MiB}
 """
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="these engines are started as root here"),
-    pytest.mark.needs("docker", "runsc", "busybox"),
+    pytest.mark.needs("docker", "busybox", "apt-get"),
 ]
 IMAGE = b"sandwright/gvisor:latest"
 

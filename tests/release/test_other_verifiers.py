@@ -5,20 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import os
-import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import debian13
 from registryserver import Server, registry_server
 from releases import released, write_key
 from sandwright import process
-from sandwright.errors import SandwrightError
-from sandwright.image.apt import PrivateApt
-from sandwright.image.mirrors import machine_mirrors
+from sandwright.errors import HostError
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
@@ -29,61 +27,37 @@ from smallworld import small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 KINDS = ("p256", "ed25519")
 PROVENANCE = "https://slsa.dev/provenance/v1"
 ATTEMPT = 60.0
 REPOSITORY = {"type": "matchRepository"}
 
 
-_AS_ROOT = ("-o", "APT::Sandbox::User=root")
-
 Program = tuple[Path, ...]
 """A program, with what has to stand before its arguments."""
 
 
-@pytest.fixture(scope="module")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Program]:
-    """Programs of Debian 13 with all that they need, in a private root; skips where they can't be had."""
-    root = tmp_path_factory.mktemp("debian")
-
-    def fetched(name: str) -> Program:
-        required = {"all", name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-        absent = pytest.fail if required else pytest.skip
-        there = KEYRING.exists() and process.find("apt-get") and process.find("dpkg-deb")
-        if not there or platform.machine() != "x86_64":
-            absent(f"{name} of Debian 13 can't be had here: it is fetched by apt, for amd64")
-        apt = PrivateApt(root / "apt", "trixie", "amd64", machine_mirrors(), KEYRING)
-        settings = {**os.environ, "APT_CONFIG": str(root / "apt/apt.conf"), "LC_ALL": "C.UTF-8"}
-        options = ("--download-only", "--yes", "-q", "--no-install-recommends")
-        extracted, archives = root / "extracted", root / "apt/cache/archives"
-        try:
-            with apt.opened():
-                if not list((root / "apt/lists").glob("*Release")):
-                    apt.update()
-                process.run("apt-get", "install", *options, *_AS_ROOT, name, env=settings, timeout=200)
-            for package in archives.glob("*.deb"):
-                process.run("dpkg-deb", "--extract", package, extracted, timeout=60)
-                package.unlink()
-        except SandwrightError as error:
-            absent(f"{name} of Debian 13 can't be had here: {str(error).splitlines()[0]}")
-        libraries = extracted / "usr/lib/x86_64-linux-gnu"
-        loader = (libraries / "ld-linux-x86-64.so.2", Path("--library-path"), libraries)
-        return *loader, extracted / "usr/bin" / name
-
-    return fetched
+def debian(name: str) -> Program:
+    """A program of Debian 13; skips where it can't be had."""
+    try:
+        root = debian13.unpacked(name, f"usr/bin/{name}")
+    except HostError as error:
+        if {"all", name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    loader = (libraries / "ld-linux-x86-64.so.2", Path("--library-path"), libraries)
+    return *loader, root / "usr/bin" / name
 
 
 @pytest.fixture(scope="module")
-def cosign(debian: Callable[[str], Program]) -> Program:
+def cosign() -> Program:
     found = process.find("cosign")
     return debian("cosign") if found is None else (Path(found),)
 
 
 @pytest.fixture(scope="module")
-def skopeo(
-    debian: Callable[[str], Program], signed: Signed, tmp_path_factory: pytest.TempPathFactory
-) -> Program:
+def skopeo(signed: Signed, tmp_path_factory: pytest.TempPathFactory) -> Program:
     """The one that is installed, if it knows such signatures: that of Debian 12 is built without."""
     found = process.find("skopeo")
     if found is not None:

@@ -154,7 +154,7 @@ RULE = "    rules:\n      - syscalls: ioctl\n        allow:\n"
         (GROUP + "    syscalls: read read\n", "f:4:15: groups.g.syscalls: names one thing twice"),
         (
             GROUP + "    syscall: read\n",
-            "f:4:14: groups.g.syscall: is not one of reason, syscalls, rules, errno, left_to_sentry",
+            "f:4:14: groups.g.syscall: is not one of reason, syscalls, rules, errno",
         ),
         (GROUP + "    errno: ENOPE\n", "f:4:12: groups.g.errno: ENOPE is not the name of an error"),
         (

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.action import ALLOW, ENOSYS, EPERM, NOTIFY, Action, ActionKind
-from sandwright.seccomp.catalogue import profile as shipped_profile
 from sandwright.seccomp.model import (
     ArgumentComparison,
     ComparisonOperator,
@@ -135,8 +133,7 @@ def without_families(profile: SeccompProfile, families: Iterable[int], reason: s
             rules.append(rule)
         elif family not in refused:
             refused.add(family)
-            refusal = replace(rule, action=EPERM, when=(masked(0, family),), comment=reason)
-            rules.append(replace(refusal, left_to_sentry=False))
+            rules.append(replace(rule, action=EPERM, when=(masked(0, family),), comment=reason))
     return replace(profile, rules=tuple(rules))
 
 
@@ -178,35 +175,19 @@ def in_order(profile: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
 
 
 def for_gvisor(profile: SeccompProfile) -> SeccompProfile:
-    """A profile whose first rule wins, with what runsc can answer.
+    """A profile whose first rule wins, with what runsc can answer: ENOSYS, and EPERM for every other refusal.
 
-    runsc answers every ERRNO with EPERM and does not start with LOG, KILL_PROCESS, KILL_THREAD or NOTIFY
-    (runsc/specutils/seccomp). So calls whose callers would be lost with EPERM are left to the sentry to
-    answer: clone3, without which glibc makes threads only when told ENOSYS, and rules that refuse with
-    another error. What is not granted gets EPERM, what the profile does not know too.
+    It does not start with LOG, KILL_PROCESS, KILL_THREAD or NOTIFY (runsc/specutils/seccomp).
     """
-    default = ALLOW if profile.default.lets_run else EPERM
-    rules = (replace(rule, action=_of_gvisor(rule)) for rule in profile.rules)
+    default = _of_gvisor(profile.default)
+    rules = (replace(rule, action=_of_gvisor(rule.action)) for rule in profile.rules)
     # Rules of the catalogue don't overlap, so that those with the default action add nothing.
     needed = [rule for rule in rules if rule.action != default or not rule.group]
     return replace(profile, default=default, rules=merged(needed))
 
 
-def _of_gvisor(rule: SeccompRule) -> Action:
-    spared = rule.left_to_sentry if rule.group else _is_spared(rule)
-    return ALLOW if rule.action.lets_run or spared else EPERM
-
-
-def _is_spared(rule: SeccompRule) -> bool:
-    """Whether gVisor's kernel may answer what a file refuses: as in the catalogue, with another error."""
-    other = rule.action.kind is ActionKind.ERRNO and rule.action != EPERM
-    return other and not rule.when and _left_to_sentry().issuperset(rule.names)
-
-
-@functools.cache
-def _left_to_sentry() -> frozenset[str]:
-    groups = shipped_profile("default").groups.values()
-    return frozenset(name for group in groups if group.left_to_sentry for name in group.syscalls)
+def _of_gvisor(action: Action) -> Action:
+    return ALLOW if action.lets_run else action if action == ENOSYS else EPERM
 
 
 def merged(rules: Iterable[SeccompRule]) -> tuple[SeccompRule, ...]:

@@ -63,7 +63,7 @@ class _Reader:
         return self.mapping((), self._document.data, (key,))[key]
 
     def group(self, name: str, path: Path) -> SyscallGroup:
-        keys = ("reason", "syscalls", "rules", "errno", "left_to_sentry")
+        keys = ("reason", "syscalls", "rules", "errno")
         data = self.mapping(path, self._at(path), keys)
         rules = [
             rule
@@ -73,10 +73,7 @@ class _Reader:
         syscalls = self.syscalls((*path, "syscalls"), data["syscalls"]) if "syscalls" in data else ()
         action = self.errno((*path, "errno"), data.get("errno"))
         reason = self.text((*path, "reason"), data.get("reason"))
-        sentry = data.get("left_to_sentry", False)
-        if not isinstance(sentry, bool):
-            raise self.fault((*path, "left_to_sentry"), "must be true or false")
-        return self.make(path, lambda: SyscallGroup(name, reason, syscalls, tuple(rules), action, sentry))
+        return self.make(path, lambda: SyscallGroup(name, reason, syscalls, tuple(rules), action))
 
     def rules(self, path: Path) -> tuple[SeccompRule, ...]:
         data = self.mapping(path, self._at(path), ("syscalls", "allow", "refuse"))

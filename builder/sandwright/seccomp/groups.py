@@ -69,7 +69,7 @@ def argument_rule(
         )
     _check_action(action)
     ordered = tuple(sorted(when, key=lambda each: each.argument))
-    return SeccompRule(names, action, ordered, comment=reason, left_to_sentry=action != EPERM)
+    return SeccompRule(names, action, ordered, comment=reason)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class SyscallGroup:
     """System calls that belong together, and one line that says why they are granted or refused.
 
     Where the group is granted, `syscalls` are allowed outright and `rules` hold for others by their
-    arguments. Elsewhere all of them get `refusal`. `left_to_sentry`: gVisor's kernel may answer instead.
+    arguments. Elsewhere all of them get `refusal`.
     """
 
     name: str
@@ -85,7 +85,6 @@ class SyscallGroup:
     syscalls: tuple[str, ...] = ()
     rules: tuple[SeccompRule, ...] = ()
     refusal: Action = EPERM
-    left_to_sentry: bool = False
 
     def __post_init__(self) -> None:
         _check_action(self.refusal)
@@ -108,9 +107,7 @@ class SyscallGroup:
         return dict.fromkeys((*self.syscalls, *(name for one in self.rules for name in one.names)), rule)
 
     def _whole(self, action: Action) -> SeccompRule:
-        return SeccompRule(
-            self.syscalls, action, comment=self.reason, group=self.name, left_to_sentry=self.left_to_sentry
-        )
+        return SeccompRule(self.syscalls, action, comment=self.reason, group=self.name)
 
 
 @dataclass(frozen=True)

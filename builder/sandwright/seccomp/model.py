@@ -104,7 +104,7 @@ class SeccompRule:
     """What happens to calls by name when all comparisons of `when` hold; without any, always.
 
     `path` and `position` say where a file has the rule. Rules of the catalogue have a `group`, and its reason
-    as their comment. `left_to_sentry`: gVisor's kernel may answer instead.
+    as their comment.
     """
 
     names: tuple[str, ...]
@@ -116,7 +116,6 @@ class SeccompRule:
     path: Path = ()
     position: Position = (0, 0)
     group: str = ""
-    left_to_sentry: bool = False
 
     def holds(self, arguments: tuple[int, ...]) -> bool:
         """Whether it applies to a call with these arguments."""

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sandwright.seccomp.action import Action, ActionKind
+from sandwright.seccomp.action import ENOSYS, Action, ActionKind
 from sandwright.seccomp.adapt import for_gvisor, merged
 from sandwright.seccomp.model import ArgumentComparison, ComparisonOperator, SeccompProfile, SeccompRule
 
@@ -36,21 +36,33 @@ def oci_json(profile: SeccompProfile, *, comments: bool = False) -> Json:
 
 
 def gvisor_json(profile: SeccompProfile) -> Json:
-    """The profile as runsc takes it, which applies it only when started with `--oci-seccomp`."""
+    """The profile as runsc takes it, which applies it only when started with `--oci-seccomp`.
+
+    It answers every ERRNO with EPERM, whatever `errnoRet` says. TRACE is its ENOSYS: what seccomp(2) answers
+    where no tracer listens (seen in 20221219 and 20240729). So where a profile grants ptrace, a tracer inside
+    can let gVisor's kernel answer a call of which the filter says that it isn't there.
+    """
     made = for_gvisor(profile)
-    rules = [written for rule in made.rules for written in _rules(rule, comments=False)]
-    for rule in rules:
-        rule.pop("errnoRet", None)
-        rule["names"] = [other for name in rule["names"] for other in _GVISOR_NAMES.get(name, (name,))]
+    rules = [_gvisor_rule(rule, written) for rule in made.rules for written in _rules(rule, comments=False)]
     return {
         "architectures": list(made.architectures),
-        "defaultAction": made.default.kind.oci,
+        "defaultAction": _gvisor_action(made.default),
         "syscalls": rules,
     }
 
 
 _GVISOR_NAMES: Mapping[str, tuple[str, ...]] = {"pselect6": ("pselect6", "pselect")}
 """Calls that versions of runsc know by another name; what it doesn't know it leaves out."""
+
+
+def _gvisor_rule(rule: SeccompRule, written: Json) -> Json:
+    names = [other for name in rule.names for other in _GVISOR_NAMES.get(name, (name,))]
+    compared = {key: value for key, value in written.items() if key == "args"}
+    return {"action": _gvisor_action(rule.action), "names": names, **compared}
+
+
+def _gvisor_action(action: Action) -> str:
+    return (ActionKind.TRACE if action == ENOSYS else action.kind).oci
 
 
 def _rules(rule: SeccompRule, *, comments: bool) -> Iterator[Json]:

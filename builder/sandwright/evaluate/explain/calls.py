@@ -12,6 +12,7 @@ from sandwright.evaluate.explain.enclosure import Calls
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.seccomp import SeccompCall, SeccompDecision, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
+from sandwright.seccomp.action import ActionKind
 from sandwright.seccomp.document import load_profile_json
 from sandwright.seccomp.resolve import resolve
 
@@ -67,9 +68,8 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
         if wanted is None:
             return _unknown(asked, arch)
         decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], wanted, padded(asked)))
-        return MethodVerdict(
-            decision.action.lets_run, f"the filter answers {decision.action}", _at(decision, file)
-        )
+        runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
+        return MethodVerdict(runs, f"the filter answers {decision.action}", _at(decision, file))
 
     return answer
 

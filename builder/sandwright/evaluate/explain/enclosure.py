@@ -51,8 +51,7 @@ class Enclosure(ReadBack):
     values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
     bring in the way to a proxy. `localhost` are the ports of the host's loopback that the one inside leads
     to, `expose` those inside that the host's leads to. `sockets`: those of the host that are seen can be
-    connected to, where `connects` is not None only these, as the launcher connects. `own_kernel`: gVisor's
-    kernel answers.
+    connected to, where `connects` is not None only these, as the launcher connects.
     """
 
     root: Root
@@ -67,7 +66,6 @@ class Enclosure(ReadBack):
     expose: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     sockets: bool = True
     connects: Collection[str] | None = None
-    own_kernel: bool = False
     _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, repr=False, compare=False)
 
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:

@@ -15,7 +15,6 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import RenderFinding
 from sandwright.render.authorities import NAMES
 from sandwright.render.recipe import proxy_environment
-from sandwright.seccomp import profile
 
 
 def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:
@@ -136,12 +135,4 @@ def why_looser(
             return found.reason
         if found and found.kind == "degraded":
             return f"{found.reason}; accepted: {found.accepted}"
-    if sandbox.own_kernel and asked.kind == "syscall" and asked.name in _sentry():
-        return "gVisor's own kernel answers it: the filter could only say EPERM, by which callers are lost"
     return sandbox.why_looser(policy, asked)
-
-
-def _sentry() -> frozenset[str]:
-    groups = profile("default").groups.values()
-    names = (name for group in groups if group.left_to_sentry for name in group.syscalls)
-    return frozenset(names)

@@ -12,9 +12,6 @@ from sandwright.policy.resolved import ResolvedPolicy
 class ReadBack(ABC):
     """The sandbox that artifacts describe."""
 
-    own_kernel: bool = False
-    """Whether gVisor's kernel answers inside."""
-
     @abstractmethod
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides on a host and, where that matters, an architecture."""

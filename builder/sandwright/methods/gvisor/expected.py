@@ -13,11 +13,14 @@ EXPECTED: Mapping[str, Answers] = {
     "hidden.kind": Answers("EACCES", "the sentry looks at its mode first"),
     "device.own": Answers("ok", "it is the sentry's own, without a counterpart on the host"),
     "exchange": Answers("EINVAL", "the sentry knows no exchange"),
-    "filtered.nosys": Answers("ENOSYS EPERM", "runsc answers every refusal with EPERM"),
     "foreign-abi": Answers(
-        "EBADF ENOSYS", "the sentry has only 64-bit calls, and takes the number as one of those"
+        "EBADF ENOSYS ended",
+        "the sentry has only 64-bit calls, and takes the number as one of those; on systrap a container's "
+        "filter ends the process",
     ),
-    "foreign-abi.x32": Answers("EPERM ENOSYS", "the sentry has no such calls"),
+    "foreign-abi.x32": Answers(
+        "ENOSYS ended", "the sentry has no such calls; on systrap a container's filter ends the process"
+    ),
     "personality.ask": Answers("ok EINVAL", "the sentry does not know the question"),
     "filtered.netlink": Answers(
         "EPROTONOSUPPORT EPERM", "runsc answers every refusal of its filter with EPERM"
@@ -26,16 +29,24 @@ EXPECTED: Mapping[str, Answers] = {
     "kernel.write": Answers(
         "EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"
     ),
+    "kernel.absent": Answers(
+        "ENOENT ok", "the sentry's own sysrq-trigger can be opened; it answers every write with EIO"
+    ),
     "kernel.rights": Answers(
         "EACCES EROFS ENOENT", "the settings are the sentry's own, few, and not to be written"
     ),
     "net.outside": Answers("EHOSTUNREACH ENETUNREACH", "the sentry's own network stack has no route"),
     "unix.unlisted": Answers(
-        "EPERM EACCES", "the sentry connects to no socket; in a container a file lies over it, too"
+        "EPERM EACCES ECONNREFUSED",
+        "the sentry connects to no socket; in a container a file lies over it, too",
     ),
+    "unix.later": Answers("EPERM ECONNREFUSED", "the sentry connects to no socket"),
+    "unix.written": Answers("EPERM ECONNREFUSED", "the sentry connects to no socket"),
     "limit.pids": Answers(
         "EAGAIN none", "each process inside counts for several, and too many end the whole sandbox"
     ),
-    "limit.memory": Answers("SIGKILL ENOMEM none", "too much memory ends the whole sandbox"),
+    "limit.memory": Answers(
+        "SIGKILL ENOMEM none ended", "too much memory ends the whole sandbox, on systrap one process"
+    ),
 }
 """By claim of `sandwright.verify.expected`."""

@@ -15,7 +15,7 @@ DECLARATION = Declaration(
         "network.abstract-sockets": Support("exact", "its kernel has names of its own for them"),
         "process.root": Support("exact"),
         "process.kernel": Support("exact"),
-        "process.seccomp": Support("exact", "with --oci-seccomp; every refusal is EPERM"),
+        "process.seccomp": Support("exact", "with --oci-seccomp; a refusal is EPERM or ENOSYS"),
         "resources.pids": Support("stricter", "the threads of runsc itself are counted too"),
         "outer": Support("exact"),
     },

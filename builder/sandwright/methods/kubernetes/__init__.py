@@ -61,11 +61,11 @@ def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     return render_kubernetes(policy)
 
 
-def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
+def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:  # noqa: ARG001
     """The part `explain`."""
     from sandwright.methods.kubernetes.explain import read_cluster  # noqa: PLC0415
 
-    return read_cluster(rendered, policy)
+    return read_cluster(rendered)
 
 
 def make_backend() -> Backend | None:

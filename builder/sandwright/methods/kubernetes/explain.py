@@ -10,7 +10,6 @@ from sandwright.document import Path as FieldPath
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
-from sandwright.methods.kubernetes.pod import uses_gvisor
 from sandwright.methods.kubernetes.support import DECLARATION
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -32,7 +31,7 @@ class ReadCluster(Enclosure):
         return super().why_stricter(policy, asked)
 
 
-def read_cluster(rendered: Rendered, policy: ResolvedPolicy) -> ReadCluster:
+def read_cluster(rendered: Rendered) -> ReadCluster:
     """The container that the Job makes, with the network that the policy leaves its Pod."""
     document = parse(rendered.artifact(FILE).content, file=FILE)
     pod: Any = _at(document, _POD)
@@ -52,7 +51,6 @@ def read_cluster(rendered: Rendered, policy: ResolvedPolicy) -> ReadCluster:
         calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json"),
         proxied=proxied,
         sockets=False,
-        own_kernel=uses_gvisor(policy),
     )
 
 

@@ -31,7 +31,8 @@ class Attempt:
 class ProbeAnswer:
     """What came of an attempt.
 
-    `detail` is the error's name or the signal's number, `value` what `ok` gave.
+    `detail` is the error's name or the signal's number, 0 for a process that ended without one and said
+    nothing. `value` is what `ok` gave.
     """
 
     kind: Kind
@@ -42,6 +43,8 @@ class ProbeAnswer:
     def name(self) -> str:
         """As the table of expected results writes it: `ok`, `EROFS`, `SIGKILL`, `late`, `unknown`, `none`."""
         if self.kind == "signal":
+            if self.detail == "0":
+                return "ended"
             known = self.detail.isdigit() and int(self.detail) in set(signal.Signals)
             return signal.Signals(int(self.detail)).name if known else f"signal {self.detail}"
         return self.detail if self.kind == "errno" else self.kind

@@ -212,9 +212,13 @@ def _shown(path: str) -> str:
 
 
 def runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
-    """The options of runsc. With a network it uses the container's, which is all that the policy grants."""
+    """The options of runsc. With a network it uses the container's, which is all that the policy grants.
+
+    Without `--directfs=false`, its kernel would be root with capabilities over files, and not nobody.
+    """
     yield "--oci-seccomp"
     yield f"--network={'none' if policy.network.mode == 'none' else 'host'}"
+    yield "--directfs=false"
     if policy.facts.uid != 0:
         yield "--rootless"
     if policy.network.unix_sockets:

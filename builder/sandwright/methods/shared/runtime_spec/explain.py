@@ -41,7 +41,6 @@ def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
         sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
-        own_kernel=gvisor,
     )
 
 
