@@ -12,7 +12,7 @@ from sandwright.launcher import LAUNCH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
 HARNESS = Path(__file__).parent / "launcher" / "harness.c"
-INCLUDED = ("main.c", "text.c", "placeholders.c")
+INCLUDED = ("main.c", "text.c", "placeholders.c", "broker.c", "names.c")
 """What the harness replaces or includes."""
 
 

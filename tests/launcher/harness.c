@@ -67,6 +67,12 @@ static int keep_text(char **memory, const char *format, va_list words)
 char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "placeholders.c"
 
+#include "broker.c"
+#define is_listed is_listed_name
+#define MOST MOST_CONNECTIONS
+#include "names.c"
+#undef MOST
+
 #include "broker.h"
 #include "denied.h"
 #include "watch.h"
@@ -179,6 +185,46 @@ static void show_filter(const char *content, size_t length)
     show("%x", action);
 }
 
+/* What connect(2) was given, from another thread's memory: where the address is (behind these words, when that is even) and
+ * how long, and the address. */
+static void show_connect(const char *content, size_t length)
+{
+    uint64_t arguments[6] = {0};
+    char path[109] = "";
+    struct caller caller = {.process = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC), .socket = -1};
+    memcpy(arguments + 1, content, length < 16 ? length : 16);
+    if (arguments[1] % 2 == 0)
+        arguments[1] = (uint64_t)(content + (length < 16 ? length : 16));
+    int fault = copy_address(&caller, arguments[1], arguments[2]);
+    enum address found = fault == 0 ? address_of(&caller.address, caller.length, path) : ADDRESS_WRONG;
+    int file = found == ADDRESS_PATH ? open_as(caller.process, path) : -1;
+    struct stat status;
+    if (file >= 0 && fstat(file, &status) == 0 && S_ISLNK(status.st_mode))
+        abort();
+    show("%d %d %d", fault, found, file >= 0);
+    close(file);
+    close(caller.process);
+}
+
+/* What the proxy says to CONNECT, and what follows that, of which nothing is read. */
+static void show_proxy(const char *content, size_t length)
+{
+    int ends[2], left = 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        abort();
+    length = length < 16384 ? length : 16384;
+    if (send(ends[0], content, length, MSG_DONTWAIT) != (ssize_t)length)
+        abort();
+    shutdown(ends[0], SHUT_WR);
+    bool through = is_let_through(ends[1]);
+    const char *end = memmem(content, length, "\r\n\r\n", 4);
+    if (ioctl(ends[1], FIONREAD, &left) != 0 || (through && left != (int)(length - (size_t)(end + 4 - content))))
+        abort();
+    show("%d", through);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void show_device(const char *content)
 {
     uint32_t device = 0;
@@ -269,6 +315,12 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'f':
         show_filter(content, length);
+        break;
+    case 't':
+        show_connect(content, length);
+        break;
+    case 'y':
+        show_proxy(content, length);
         break;
     case 'w':
         show_device(ended);
