@@ -109,7 +109,8 @@ uint32_t filter_action(const struct program *program, const struct seccomp_data 
 
 bool is_refusal(uint32_t action)
 {
-    return (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && (action & SECCOMP_RET_DATA) != ENOSYS;
+    uint32_t error = action & SECCOMP_RET_DATA; /* with 0, the call is skipped and says that all went well */
+    return (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && error != ENOSYS && error != 0;
 }
 
 void filter_ask(struct program *program)
