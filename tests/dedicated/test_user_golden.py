@@ -29,7 +29,7 @@ def test_with_a_proxy_the_caller_makes_the_network() -> None:
 
 
 def test_the_program_has_these_steps() -> None:
-    text = (LAUNCH.source / "user.c").read_text()
+    text = (LAUNCH.source / "user_root.c").read_text()
     table = text.partition("STEPS[] = {")[2].partition("};")[0]
     found = {name: int(count) for name, count in re.findall(r'\{"([a-z-]+)", (\d)\}', table)}
     assert found == STEPS

@@ -150,6 +150,7 @@ def test_the_port_is_free_when_the_run_was_killed(place: PortsPlace, role: str) 
         for process_ in victims:
             os.kill(process_, signal.SIGKILL)
         until(lambda: _is_free(port), "the port is free")
+        until(lambda: not any(Path(f"/proc/{each}/exe").exists() for each in keepers), "it has cleaned up")
 
 
 def _is_free(port: int) -> bool:

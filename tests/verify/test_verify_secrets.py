@@ -137,7 +137,7 @@ def test_what_docker_is_told(secrets: Callable[..., list[ProbeOutcome]]) -> None
     """A label is an argument of its client, and what it tells of the container."""
     named = 'add(&words, text("--name=%s", run->name));'
     told = f'add(&words, text("--label=token=%s", getenv("{SOURCE}")));'
-    change = launcher("engine.c", named, f"{named}\n    {told}")
+    change = launcher("engine_words.c", named, f"{named}\n    {told}")
     found = secrets("docker", change)
     assert set(_red(found)) == {"secrets/outside"}
     (outside,) = (each for each in found if each.probe == "secrets/outside")

@@ -177,23 +177,13 @@ static _Noreturn void become(struct run *run, bool tries)
     execute(all.at);
 }
 
-static void limit(int resource, rlim_t most, pid_t process, const char *name)
-{
-    struct rlimit own;
-    if (prlimit(process, resource, NULL, &own) == 0 && own.rlim_max <= most)
-        return;
-    own.rlim_cur = own.rlim_max = most;
-    if (prlimit(process, resource, &own, NULL) != 0)
-        refuse_errno("resources.%s can not be set", name);
-}
-
 static void start(struct run *run)
 {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (run->plan.kernel == NULL)
         notify_hand_over(); /* above what `files` lets be opened, perhaps */
     if (run->plan.files >= 0 && run->plan.kernel == NULL) /* for bubblewrap too, so that no program inside can lift it */
-        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
+        lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
 }
 
@@ -228,7 +218,7 @@ static void hold(struct run *run, pid_t number)
     }
     first = number;
     if (run->plan.pids >= 0 && run->plan.kernel == NULL) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
-        limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
+        lower_limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
     watch.first = first;
     watch_start(run, &watch);
     run->watch = &watch;
@@ -293,8 +283,8 @@ static int not_run(struct run *run)
     int handle, file = memfd_create("errors", MFD_CLOEXEC);
     pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0) {
-        int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (dup2(nothing, 0) < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0)
+        lead_nowhere(0, 0);
+        if (dup2(file, 1) < 0 || dup2(file, 2) < 0)
             _exit(NOT_RUN);
         become(run, true);
     }

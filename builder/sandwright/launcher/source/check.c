@@ -27,6 +27,15 @@ static int channel(const struct run *run)
     return (int)number;
 }
 
+void put_before(struct run *run, char *const *words, size_t count)
+{
+    struct words command = {0};
+    add_all(&command, &(struct words){(char **)words, count});
+    for (char **word = run->command; *word != NULL; word++)
+        add(&command, *word);
+    run->command = command.at;
+}
+
 void close_others(const int *kept, size_t count)
 {
     for (int first = 3, next; first < INT_MAX; first = next + 1) {

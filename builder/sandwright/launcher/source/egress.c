@@ -20,7 +20,7 @@ void egress_check(struct run *run)
     (void)run;
     struct stat ask;
     directory = getenv("SANDWRIGHT_EGRESS");
-    if (directory == NULL || directory[0] == '\0' || stat(text("%s/ask", directory), &ask) != 0 ||
+    if (!is_set("SANDWRIGHT_EGRESS") || stat(text("%s/ask", directory), &ask) != 0 ||
         !S_ISFIFO(ask.st_mode) || ask.st_uid != geteuid())
         refuse("the policy lets only the proxy be reached, and SANDWRIGHT_EGRESS names none that runs: start this with "
                "\"sandwright run\"");

@@ -1,4 +1,4 @@
-/* What engine.c, engine_daemon.c and engine_proxy.c share. */
+/* What engine.c and the files behind it share. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -9,12 +9,21 @@ char *ask(struct run *run, ...) __attribute__((sentinel));
 char *ask_all(struct run *run, ...) __attribute__((sentinel)); /* with what it says on standard error */
 void remove_by_force(struct run *run, const char *name);
 bool is_podman(const struct run *run);
+const char *title(const struct run *run);
 bool is_remote(void); /* Podman is another machine's or another user's */
 char *mount_source(const char *path); /* the field src of --mount */
 const char *make_file(const struct run *run, const char *name, const char *content, mode_t mode); /* in the run's directory */
 const char *session_label(const struct run *run);
 char *most_processes(void); /* the option that bounds them, for podman */
 void pause_for(long milliseconds);
+
+/* engine_check.c, launcher: refuses what the engine can't keep. */
+void engine_check(struct run *run);
+extern const char *engine_root;                   /* what gVisor's sandbox runs on, or NULL */
+bool docker_is(struct run *run, const char *what); /* whether its daemon says so of itself */
+
+/* engine_words.c, keeper: of `run`, to the end of the command. */
+struct words engine_words(struct run *run, const char *cid);
 
 /* engine_daemon.c. The number of the container's first process; 0 while there is none, -1 where it can't be known. */
 pid_t first_process(struct run *run);

@@ -14,19 +14,13 @@
 enum { ANSWER = 1 << 18, SECONDS = 2 };
 static const char USUAL[] = "/var/run/docker.sock";
 
-static bool is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0';
-}
-
 bool usual_daemon(void)
 {
     struct stat status;
     const char *folder = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
     if (is_set("DOCKER_HOST") || is_set("DOCKER_CONTEXT") || stat(USUAL, &status) != 0 || !S_ISSOCK(status.st_mode))
         return false;
-    const char *file = folder != NULL && folder[0] != '\0' ? text("%s/config.json", folder)
+    const char *file = is_set("DOCKER_CONFIG") ? text("%s/config.json", folder)
                                                           : text("%s/.docker/config.json", home != NULL ? home : "");
     const char *config = read_file(AT_FDCWD, file, ANSWER, NULL);
     return config == NULL || strstr(config, "\"currentContext\"") == NULL;

@@ -103,7 +103,6 @@ static char *address(struct run *run)
 void proxy_start(struct run *run, struct words *options)
 {
     const struct plan *plan = &run->plan;
-    const char *network = getenv("SANDWRIGHT_NETWORK");
     char *label = text("sandwright.session=%s", session_label(run));
     if (ask(run, "image", "inspect", "--format", ".", plan->proxy_image, NULL) == NULL)
         refuse("%s", plan->proxy_missing);
@@ -116,7 +115,7 @@ void proxy_start(struct run *run, struct words *options)
             "--security-opt=no-new-privileges", "--pids-limit=64", "--ulimit=nofile=4096:4096",
             is_podman(run) ? most_processes() : text("--init=false"), text("--name=%s", proxy(run)),
             text("--label=%s", label),
-            text("--network=%s", network != NULL && network[0] != '\0' ? network : plan->proxy_network),
+            text("--network=%s", is_set("SANDWRIGHT_NETWORK") ? getenv("SANDWRIGHT_NETWORK") : plan->proxy_network),
             text("--mount=type=bind,readonly,%s,dst=/etc/squid", mount_source(text("%s/proxy", run->directory))),
             text("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->proxy_clients),
             plan->proxy_image, NULL) == NULL ||

@@ -1,12 +1,19 @@
 /* The variables that the policy passes on. */
 #define _GNU_SOURCE
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launch.h"
 
 extern char **environ;
+
+bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0';
+}
 
 /* What a shell can't hold is not passed on. */
 static bool is_name(const char *name, size_t length)

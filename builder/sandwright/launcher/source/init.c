@@ -157,13 +157,8 @@ _Noreturn void init_here(int bell_number, char **command, char *const *variables
 /* Puts it before the command. */
 void init_command(struct run *run, const char *program, const char *bell_word)
 {
-    struct words command = {0};
-    add(&command, (char *)program);
-    add(&command, "--init");
-    add(&command, (char *)bell_word);
-    for (char **word = run->command; *word != NULL; word++)
-        add(&command, *word);
-    run->command = command.at;
+    char *const words[] = {(char *)program, "--init", (char *)bell_word};
+    put_before(run, words, sizeof words / sizeof *words);
 }
 
 int make_bell(const char *path)

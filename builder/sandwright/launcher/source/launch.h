@@ -109,10 +109,12 @@ char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void add(struct words *words, char *word);
 void add_all(struct words *words, const struct words *more);
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
+long number_in(const char *path); /* a file with a number, 0 without */
 int write_file(int directory, const char *path, const char *content, size_t length, mode_t mode); /* new; -1 and errno */
 
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
+void put_before(struct run *run, char *const *words, size_t count); /* the command */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
 const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
@@ -123,6 +125,7 @@ void check_paths(struct run *run);       /* plan.absent, there_directories, ther
 void sha256(const void *data, size_t length, unsigned char digest[32]);
 
 /* ---- environment.c */
+bool is_set(const char *name);                      /* a variable of ours, and not empty */
 void choose_environment(struct run *run);           /* run->passed, from plan.passed and plan.never */
 void check_text(const struct run *run, const char *taker); /* command and run->passed are UTF-8: `taker` takes nothing else */
 
@@ -168,13 +171,14 @@ _Noreturn void confine(char **words);      /* inside */
  * under the rules of `ruleset`, hands signals on and ends as the command did. */
 pid_t notify_above(const struct run *run, int ruleset);
 
-/* ---- main.c, keeper.c */
+/* ---- main.c, keeper.c, process.c */
 enum { TO_DELIVER, BEGUN, STATUS, STOPPED }; /* between launcher and keeper: a signal; the child is started; its status; the
                                              command has stopped */
 struct message {
     int kind, value;
 };
 void caught_signals(sigset_t *set);       /* what the launcher hands on: no signal that was ignored when it was started */
+void ignore_signals(void);                /* in what must not end by what ends the command */
 void restore_signals(void);               /* in what will be somebody else's program: as they were given to us */
 _Noreturn void keep(struct run *run, int socket);
 void tell_stopped(void);                  /* keeper: the command has stopped */
@@ -192,8 +196,11 @@ int wait_for(pid_t child, int handle, long time);
 /* Until it is, or until then (`milliseconds`): false. In a keeper that prepares, it doesn't come back when the run has to end. */
 bool wait_readable(int file, long until);
 /* A program of ours (argv[0] with its path) to its end, in at most `seconds`, without input: its exit status; -1 when it
- * can't be run or took longer. `output` (NULL: nowhere) is what it wrote, NUL behind it; its errors are shown nowhere. */
-int capture(struct run *run, char *const *argv, char **output, int seconds);
+ * can't be run or took longer. `output` (NULL: nowhere) is what it wrote, NUL behind it, with its `errors`, or they are shown nowhere. */
+int capture(char *const *argv, char **output, int seconds, bool errors);
+void lead_nowhere(int from, int to);      /* these descriptors of ours: to /dev/null, or refuses */
+
+void lower_limit(int resource, unsigned long most, pid_t process, const char *name); /* 0: ours; or refuses */
 
 /* ---- init.c: what starts the command inside */
 _Noreturn void init_main(char **words);

@@ -216,12 +216,11 @@ static bool make_ways(const struct run *run, int network, bool waits)
 
 static _Noreturn void be_beside(const struct run *run)
 {
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC), kept[2 * MOST + 1] = {asks[1]}, files[2 * MOST];
+    int kept[2 * MOST + 1] = {asks[1]}, files[2 * MOST];
     bool waits;
     for (size_t index = 0; index < host_count; index++)
         kept[1 + index] = host[index].listener;
-    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0)
-        refuse_errno("/dev/null");
+    lead_nowhere(0, 1);
     close_others(kept, 1 + host_count);
     signal(SIGPIPE, SIG_IGN);
     while (take_passed(asks[1], (struct iovec){&waits, sizeof waits}, files) == 1) {

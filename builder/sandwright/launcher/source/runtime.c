@@ -36,7 +36,7 @@ static void open_image(struct run *run)
 {
     static char resolved[PATH_MAX];
     const char *given = getenv("SANDWRIGHT_ROOTFS");
-    const char *place = given != NULL && *given != '\0' ? given : text("%s/rootfs", run->directory);
+    const char *place = is_set("SANDWRIGHT_ROOTFS") ? given : text("%s/rootfs", run->directory);
     image = realpath(place, resolved);
     image_handle = image == NULL ? -1 : open(image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (image_handle < 0)
@@ -356,7 +356,7 @@ static int ask(struct run *run, const char *const *words)
 {
     char **own = environ;
     environ = environment;
-    int status = capture(run, words_of(run, words).at, NULL, QUESTION);
+    int status = capture(words_of(run, words).at, NULL, QUESTION, false);
     environ = own;
     return status;
 }
@@ -364,8 +364,7 @@ static int ask(struct run *run, const char *const *words)
 /* The container's process 1, below us; 0 while there is none. */
 static pid_t first_process(const struct run *run)
 {
-    char *said = read_file(AT_FDCWD, text("%s/pid", run->state), 32, NULL);
-    pid_t first = said == NULL ? 0 : (pid_t)strtol(said, NULL, 10), above = first;
+    pid_t first = (pid_t)number_in(text("%s/pid", run->state)), above = first;
     while (above > 1 && above != run->keeper)
         above = parent_of(above);
     return above == run->keeper ? first : 0;

@@ -13,12 +13,12 @@ void shims_check(struct run *run)
 {
     struct stat socket;
     const char *shims = getenv("SANDWRIGHT_SHIMS"), *channel = getenv("SANDWRIGHT_SHIMS_CHANNEL");
-    if (shims == NULL || shims[0] == '\0' || stat(text("%s/socket", shims), &socket) != 0 ||
+    if (!is_set("SANDWRIGHT_SHIMS") || stat(text("%s/socket", shims), &socket) != 0 ||
         !S_ISSOCK(socket.st_mode) || socket.st_uid != geteuid())
         refuse("the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with \"sandwright run\"");
     /* No Unix socket of the host is reached inside; the bridge listens on the sandbox's loopback before the command
      * starts. */
-    if (run->plan.shims_loopback && (channel == NULL || channel[0] == '\0' || strlen(channel) > 6 ||
+    if (run->plan.shims_loopback && (!is_set("SANDWRIGHT_SHIMS_CHANNEL") || strlen(channel) > 6 ||
                                         strspn(channel, "0123456789") != strlen(channel)))
         refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
 }
@@ -31,7 +31,6 @@ const char *shims_place(const struct run *run)
 /* In a container they come before what the image has on its path, and the socket is there: no channel. */
 void shims_command(struct run *run, bool container)
 {
-    struct words command = {0};
     if (!container && !run->plan.shims_loopback)
         return;
     const char *channel = "-";
@@ -43,9 +42,6 @@ void shims_command(struct run *run, bool container)
             close(given);
         channel = text("%d", moved);
     }
-    add(&command, text("%s/sandwright-enter", shims_place(run)));
-    add(&command, (char *)channel);
-    for (char **word = run->command; *word != NULL; word++)
-        add(&command, *word);
-    run->command = command.at;
+    char *const words[] = {text("%s/sandwright-enter", shims_place(run)), (char *)channel};
+    put_before(run, words, 2);
 }

@@ -85,6 +85,14 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
     }
 }
 
+long number_in(const char *path)
+{
+    char *content = read_file(AT_FDCWD, path, 32, NULL);
+    long number = content == NULL ? 0 : strtol(content, NULL, 10);
+    free(content);
+    return number;
+}
+
 int write_file(int directory, const char *path, const char *content, size_t length, mode_t mode)
 {
     int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);

@@ -44,14 +44,6 @@ static _Noreturn void forbid(const char *format, const char *path)
     refuse("%s: nothing was run", text(format, path));
 }
 
-static pid_t number_in(const char *path)
-{
-    char *content = read_file(AT_FDCWD, path, 32, NULL);
-    pid_t number = content == NULL ? 0 : (pid_t)strtol(content, NULL, 10);
-    free(content);
-    return number;
-}
-
 /* Whether a process that was let go has ended, or will at once; who asks may be woken by what happens on the host, too. */
 static bool ended_or_told(int milliseconds, bool told)
 {
@@ -74,7 +66,7 @@ static bool ended(int milliseconds)
 static void kill_it(void)
 {
     while (sandbox.handle < 0 && options.wait && !ended(STEP))
-        if ((first = number_in(options.pid_file)) > 0)
+        if ((first = (pid_t)number_in(options.pid_file)) > 0)
             sandbox_open(first, &sandbox);
     if (inside.here)
         kill(-1, SIGKILL);
@@ -295,7 +287,7 @@ static void begin_here(void)
 static void find(void)
 {
     int step = STEP;
-    while ((first = number_in(options.pid_file)) <= 0) {
+    while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
         if (watching >= 0 && host_events(watching))
             compare_all(true);
         if (ended_or_told(step, true)) {
@@ -343,20 +335,16 @@ static void raise_limit(void)
 /* What the keeper holds isn't held longer by us. */
 static void keep_only(int kept)
 {
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0)
-        refuse_errno("the mounts can't be watched");
+    lead_nowhere(0, 1);
     syscall(SYS_close_range, 3, kept - 1, 0);
     syscall(SYS_close_range, kept + 1, ~0U, 0);
 }
 
 static _Noreturn void watch_sandbox(const struct run *run)
 {
-    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
     size_t length;
     leave = leave_watch;
-    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
-        signal(ignored[index], SIG_IGN);
+    ignore_signals();
     char *content = checked_artifact(run, "mounts", &length);
     keep_only(over);
     raise_limit();

@@ -1,0 +1,227 @@
+/* Docker and Podman: the client's arguments, what of them depends on the run. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+enum { NPROC = 32768, NOFILE = 1048576 };
+
+static struct words words;
+
+const char *session_label(const struct run *run)
+{
+    return is_set("SANDWRIGHT_SESSION") ? getenv("SANDWRIGHT_SESSION") : run->name + strlen("sandwright-");
+}
+
+/* Fields of --mount are CSV: quotes are doubled. */
+char *mount_source(const char *path)
+{
+    char *field = take(2 * strlen(path) + sizeof "\"src=\""), *to = stpcpy(field, "\"src=");
+    for (; *path != '\0'; path++) {
+        if (*path == '"')
+            *to++ = '"';
+        *to++ = *path;
+    }
+    strcpy(to, "\"");
+    return field;
+}
+
+static void add_file(const char *path, const char *fields)
+{
+    add(&words, text("--mount=type=bind,readonly,%s,%s", mount_source(path), fields));
+}
+
+const char *make_file(const struct run *run, const char *name, const char *content, mode_t mode)
+{
+    const char *path = text("%s/%s", run->state, name);
+    if (write_file(AT_FDCWD, path, content, strlen(content), mode) != 0 || chmod(path, mode) != 0)
+        refuse_errno("%s can't be written", path);
+    return path;
+}
+
+/* Nothing can be done with what is hidden: a file without rights. gVisor puts one over it itself, and opens it for that. */
+static void add_hidden(struct run *run)
+{
+    if (run->plan.hidden_files.count == 0)
+        return;
+    const char *nothing = make_file(run, "nothing", "", run->plan.image != NULL ? 0444 : 0);
+    for (size_t index = 0; index < run->plan.hidden_files.count; index++)
+        add_file(nothing, run->plan.hidden_files.at[index]);
+}
+
+/* Over placeholders: something in memory has no `.gitignore` in it. */
+static void add_ignored(struct run *run)
+{
+    const char *source = run->plan.ignored.count > 0 ? make_ignored(run) : NULL;
+    for (size_t index = 0; index < run->plan.ignored.count; index++)
+        add_file(source, text("%s,bind-propagation=rprivate", run->plan.ignored.at[index]));
+}
+
+/* Root's home inside is the caller's, and not the image's idea of it. */
+static void add_root_account(struct run *run)
+{
+    add_file(make_file(run, "passwd", text("root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n",
+                                           run->plan.home), 0644), "dst=/etc/passwd");
+}
+
+/* Only who has been given other numbers can be himself inside; anybody else is root there, which is himself outside. */
+static bool has_numbers(const struct words *callers)
+{
+    FILE *list = fopen("/etc/subuid", "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    while (list != NULL && !found && getline(&line, &room, list) > 0)
+        for (size_t index = 0; index < callers->count; index++)
+            found = found || (line[strcspn(line, ":\n")] = '\0', strcmp(line, callers->at[index]) == 0);
+    if (list != NULL)
+        fclose(list);
+    free(line);
+    return found;
+}
+
+static void add_account(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+    if (plan->home == NULL)
+        return;
+    if (plan->callers.count > 0 && !has_numbers(&plan->callers)) {
+        add(&words, text("--userns=host"));
+        add(&words, text("--user=0:0"));
+        add_root_account(run);
+    } else if (docker_is(run, "name=rootless")) {
+        /* Root of a Docker without root is its caller, and other numbers belong to nobody. */
+        add(&words, text("--user=0:0"));
+        add_root_account(run);
+    } else {
+        add_file(text("%s/passwd", run->directory), "dst=/etc/passwd");
+        add_file(text("%s/group", run->directory), "dst=/etc/group");
+    }
+}
+
+static rlim_t hard_limit(int resource, rlim_t most)
+{
+    struct rlimit limit;
+    return getrlimit(resource, &limit) != 0 || limit.rlim_max > most ? most : limit.rlim_max;
+}
+
+/* Left to itself, Podman asks for more than the caller has, which needs a right that containers and CI machines lack;
+ * of processes it can pass on 32768 (seen with 4.3). */
+char *most_processes(void)
+{
+    unsigned long limit = hard_limit(RLIMIT_NPROC, NPROC);
+    return text("--ulimit=nproc=%lu:%lu", limit, limit);
+}
+
+static void add_podman(struct run *run)
+{
+    bool bounded = false;
+    if (!is_remote()) {
+        add(&words, text("--conmon-pidfile=%s/monitor", run->state));
+        add(&words, text("--pidfile=%s/pid", run->state));
+    }
+    add(&words, most_processes());
+    for (size_t index = 0; index < run->plan.options.count; index++)
+        bounded = bounded || strncmp(run->plan.options.at[index], "--ulimit=nofile=", 16) == 0;
+    unsigned long limit = hard_limit(RLIMIT_NOFILE, RLIM_INFINITY - 1);
+    if (limit == RLIM_INFINITY - 1)
+        limit = NOFILE;
+    if (!bounded)
+        add(&words, text("--ulimit=nofile=%lu:%lu", limit, limit));
+}
+
+/* In the container the session program takes the variables' values from its own environment, by these names. */
+static void add_outer(struct run *run, const char *names)
+{
+    add_file(engine_root, "dst=/sandwright/rootfs");
+    add(&words, text("--env=SANDWRIGHT_PASSED=%s", names));
+    if (is_set("SANDWRIGHT_RUNSC_LOG")) { /* a directory, in which what runsc writes of itself is kept, run by run */
+        const char *logs = getenv("SANDWRIGHT_RUNSC_LOG"), *own = text("%s/%s", logs, run->name);
+        if (mkdir(own, 0700) != 0 || (own = realpath(own, NULL)) == NULL)
+            refuse("no directory can be made in %s", logs);
+        add(&words, text("--mount=type=bind,%s,dst=/run/sandwright/log", mount_source(own)));
+    }
+}
+
+/* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
+ * that name them, each behind a blank. */
+static const char *add_authorities(struct run *run)
+{
+    const char *copy = authorities_copy(run), *names = "";
+    struct words places = copy != NULL ? authorities_in(run, engine_root) : (struct words){0};
+    for (size_t index = 0; index < places.count; index++)
+        add_file(copy, text("dst=%s%s", engine_root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
+    for (size_t index = 0; places.count > 0 && index < run->plan.authority_names.count; index++) {
+        add(&words, text("--env=%s=%s", run->plan.authority_names.at[index], places.at[0]));
+        names = text("%s %s", names, run->plan.authority_names.at[index]);
+    }
+    return names;
+}
+
+static void add_variables(struct run *run)
+{
+    const char *names = add_authorities(run);
+    for (size_t index = 0; index < run->passed.count; index++) {
+        char *name = text("%.*s", (int)strcspn(run->passed.at[index], "="), run->passed.at[index]);
+        names = text("%s %s", names, name);
+        /* The client's own PATH is another than the command's: that alone is an argument. */
+        if (strcmp(name, "PATH") == 0 && strcmp(run->path, run->given_path) != 0)
+            name = run->passed.at[index];
+        add(&words, text("--env=%s", name));
+    }
+    if (run->plan.image != NULL)
+        add_outer(run, names);
+}
+
+/* Behind the image: init, and what the plan and the run make of the command. */
+static void add_init(struct run *run)
+{
+    char *const bell = text("%s/bell", run->state), *const first[] = {"/.sandwright-init", "--init", "/.sandwright-bell"};
+    add_file(text("%s/launch", run->directory), "dst=/.sandwright-init");
+    if (run->terminal) {
+        run->bell = make_bell(bell);
+        add_file(bell, "dst=/.sandwright-bell");
+    }
+    add(&words, run->plan.started.at[0]);
+    add_all(&words, &(struct words){(char **)first, 2});
+    add(&words, run->terminal ? first[2] : text("-"));
+    for (size_t index = 1; index < run->plan.started.count; index++)
+        add(&words, run->plan.started.at[index]);
+    for (char **word = run->command; *word != NULL; word++)
+        add(&words, *word);
+}
+
+struct words engine_words(struct run *run, const char *cid)
+{
+    const struct plan *plan = &run->plan;
+    add(&words, (char *)plan->engine);
+    add(&words, text("run"));
+    add_all(&words, &plan->options);
+    add_hidden(run);
+    add_ignored(run);
+    if (plan->proxy)
+        proxy_start(run, &words);
+    add(&words, text("--name=%s", run->name));
+    add(&words, text("--cidfile=%s", cid));
+    add(&words, text("--label=sandwright.session=%s", session_label(run)));
+    add(&words, text("--security-opt=seccomp=%s/seccomp.json", run->directory));
+    if (run->terminal)
+        add(&words, text("--tty"));
+    if (is_podman(run))
+        add_podman(run);
+    add_account(run);
+    for (size_t index = 0; index + 1 < plan->files_inside.count; index += 2)
+        add_file(text("%s/%s", run->directory, plan->files_inside.at[index]), plan->files_inside.at[index + 1]);
+    if (plan->shims)
+        add(&words, text("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
+                         mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims_place));
+    add_variables(run);
+    add_init(run);
+    return words;
+}

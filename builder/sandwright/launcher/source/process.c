@@ -1,0 +1,224 @@
+/* Processes: their signals, their children, those that we start and end. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { ENDING = 5000 }; /* milliseconds */
+
+/* ---- signals, as they were given to us */
+static const int changed[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+static struct sigaction before[sizeof changed / sizeof *changed];
+static sigset_t mask_before;
+static bool signals_known;
+
+void caught_signals(sigset_t *set)
+{
+    static const int handed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+    struct sigaction own;
+    for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
+        sigaction(changed[index], NULL, &before[index]);
+    sigprocmask(SIG_BLOCK, NULL, &mask_before);
+    signals_known = true;
+    sigemptyset(set);
+    for (size_t index = 0; index < sizeof handed / sizeof *handed; index++)
+        if (sigaction(handed[index], NULL, &own) == 0 && own.sa_handler != SIG_IGN)
+            sigaddset(set, handed[index]);
+    sigaddset(set, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void ignore_signals(void)
+{
+    for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
+        signal(changed[index], SIG_IGN);
+}
+
+void restore_signals(void)
+{
+    for (size_t index = 0; signals_known && index < sizeof changed / sizeof *changed; index++)
+        sigaction(changed[index], &before[index], NULL);
+    if (signals_known)
+        sigprocmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+/* ---- processes */
+long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+size_t children_of(pid_t process, pid_t *found, size_t most)
+{
+    char path[64], *at;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    size_t count = 0, length;
+    char *content = read_file(AT_FDCWD, path, 1 << 20, &length);
+    for (at = content; at != NULL && *at >= '0' && *at <= '9' && count < most; at += *at == ' ')
+        found[count++] = (pid_t)strtol(at, &at, 10);
+    return count;
+}
+
+pid_t parent_of(pid_t process)
+{
+    char path[64], *end;
+    size_t length;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
+    end = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
+    return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
+}
+
+/* The launcher's first children write what is left of the output, and stay. */
+static pid_t spared[8];
+static size_t spared_count;
+
+static bool childless(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+void spare_children(void)
+{
+    spared_count = childless() ? 0 : children_of(getpid(), spared, sizeof spared / sizeof *spared);
+}
+
+static bool is_spared(pid_t child)
+{
+    for (size_t index = 0; index < spared_count; index++)
+        if (spared[index] == child)
+            return true;
+    return watch_leaves(child);
+}
+
+/* Our own children's numbers can't become another's before we have waited for them. What they leave becomes ours. */
+bool end_descendants(void)
+{
+    pid_t found[256];
+    for (long until = milliseconds() + ENDING; !childless();) {
+        size_t killed = 0, alive = 0, count = children_of(getpid(), found, sizeof found / sizeof *found);
+        for (size_t index = 0; index < count; index++) {
+            if (is_spared(found[index]))
+                continue;
+            kill(found[index], SIGKILL);
+            alive += waitpid(found[index], NULL, WNOHANG) != found[index];
+            killed++;
+        }
+        if (killed == 0)
+            return true;
+        if (milliseconds() > until)
+            return false;
+        if (alive > 0)
+            poll(NULL, 0, 1);
+    }
+    return true;
+}
+
+static _Noreturn void leave_child(int status)
+{
+    _exit(status);
+}
+
+pid_t fork_child(int *handle)
+{
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        leave = leave_child;
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+            _exit(NOT_RUN);
+        restore_signals();
+        return 0;
+    }
+    if (handle != NULL)
+        *handle = child > 0 ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+    return child;
+}
+
+void lead_nowhere(int from, int to)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (; from <= to; from++)
+        if (nothing < 0 || dup2(nothing, from) < 0)
+            refuse_errno("/dev/null can't be opened");
+    if (nothing > to)
+        close(nothing);
+}
+
+static _Noreturn void become(char *const *argv, int output, bool errors)
+{
+    lead_nowhere(0, 2);
+    if (dup2(output, 1) < 0 || (errors && dup2(output, 2) < 0))
+        _exit(NOT_RUN);
+    execv(argv[0], argv);
+    _exit(127);
+}
+
+/* Until it has ended, or the time is up: what waitpid(2) says. */
+static pid_t wait_until(pid_t child, int handle, int *status, long until)
+{
+    pid_t ended;
+    for (long now; (ended = waitpid(child, status, WNOHANG)) == 0 && (now = milliseconds()) < until;)
+        wait_readable(handle, handle < 0 ? now + 2 : until);
+    return ended;
+}
+
+/* SIGKILL is not the end of one that waits for a device or a file system which has gone: it isn't waited for. */
+int wait_for(pid_t child, int handle, long time)
+{
+    int status = 0, killed;
+    pid_t ended = wait_until(child, handle, &status, milliseconds() + time);
+    if (ended == 0 && kill(child, SIGKILL) == 0)
+        wait_until(child, handle, &killed, milliseconds() + ENDING);
+    if (handle >= 0)
+        close(handle);
+    return ended > 0 ? exit_status(status) : -1;
+}
+
+int capture(char *const *argv, char **output, int seconds, bool errors)
+{
+    int handle, file = memfd_create("output", MFD_CLOEXEC);
+    pid_t child = file < 0 ? -1 : fork_child(&handle);
+    if (child == 0)
+        become(argv, file, errors);
+    int status = child < 0 ? -1 : wait_for(child, handle, seconds * 1000L);
+    struct stat size;
+    if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
+        *output = take((size_t)size.st_size + 1);
+        ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
+        (*output)[got > 0 ? got : 0] = '\0';
+    }
+    if (file >= 0)
+        close(file);
+    return status;
+}
+
+void lower_limit(int resource, unsigned long most, pid_t process, const char *name)
+{
+    struct rlimit own;
+    if (prlimit(process, resource, NULL, &own) == 0 && own.rlim_max <= most)
+        return;
+    own.rlim_cur = own.rlim_max = most;
+    if (prlimit(process, resource, &own, NULL) != 0)
+        refuse_errno("resources.%s can not be set", name);
+}
+
+int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

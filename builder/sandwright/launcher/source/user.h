@@ -1,0 +1,13 @@
+/* What user.c, user_first.c and user_root.c share. */
+#ifndef USER_H
+#define USER_H
+
+#include "launch.h"
+
+enum { RUNS, HAS_STOPPED }; /* what the first process says to the keeper, which sends it signals */
+
+/* Makes the first process, and ends with it, or it with the keeper, whose socket this is. */
+_Noreturn void root_half(struct run *run, int socket, const struct words *given);
+int make_user_root(const char *directory, const char *content, size_t length); /* the steps: each word ends with NUL */
+
+#endif

@@ -1,0 +1,189 @@
+/* Root's half of an account's run: makes namespaces, and in them the first process, which makes the root, starts the command as
+ * the account, and hands signals on. What ends it ends all. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "user.h"
+
+/* ---- the command */
+static const struct passwd *account;
+static struct words variables;
+static const char *place;
+static int root = -1; /* what is mounted there */
+
+/* No group but its own, no capability now or ever, no new rights by any program. */
+static void become_account(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
+            refuse_errno("the account can not be taken on");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 || setgroups(0, NULL) != 0 ||
+        setresgid(account->pw_gid, account->pw_gid, account->pw_gid) != 0 ||
+        setresuid(account->pw_uid, account->pw_uid, account->pw_uid) != 0 || syscall(SYS_capset, &header, none) != 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        refuse_errno("the account can not be taken on");
+}
+
+static _Noreturn void begin_command(struct run *run)
+{
+    job_begin(0);
+    if (fchdir(root) != 0 || chroot(".") != 0)
+        refuse_errno("%s can't become the root", place);
+    lower_limit(RLIMIT_CORE, 0, 0, "core");
+    if (run->plan.files >= 0) /* not the first process's, which would wait for nothing with less than 3 (poll(2)) */
+        lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
+    struct rlimit most = {(rlim_t)run->plan.pids, (rlim_t)run->plan.pids}; /* of the account's, and not of who calls */
+    if (run->plan.pids >= 0 && setrlimit(RLIMIT_NPROC, &most) != 0)
+        refuse_errno("resources.pids can not be set");
+    become_account();
+    if (getppid() != 1)
+        _exit(NOT_RUN);
+    if (chdir(run->plan.account_start) != 0)
+        refuse_errno("%s can't be entered", run->plan.account_start);
+    close_others((int[]){notify_channel()}, 1);
+    notify_confine();
+    exec_command(run->command, variables.at);
+}
+
+/* ---- the first process */
+static _Noreturn void leave_namespace(int status)
+{
+    _exit(status); /* and all others here end */
+}
+
+static bool stopped;
+
+static void from_keeper(int socket, pid_t command)
+{
+    char word;
+    const char still = HAS_STOPPED;
+    ssize_t got = recv(socket, &word, 1, MSG_DONTWAIT);
+    if (got == 1 && word == SIGTSTP && stopped)
+        (void)!send(socket, &still, 1, MSG_NOSIGNAL);
+    else if (got == 1 && word > 0 && word < 64)
+        job_signal(command, word, &stopped);
+    else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        leave_namespace(KILLED);
+}
+
+/* Whether the command has ended. The watch is waited for elsewhere. */
+static bool ended(int socket, int children, pid_t command, pid_t watch, int *status)
+{
+    const char word = HAS_STOPPED;
+    struct signalfd_siginfo told;
+    siginfo_t info;
+    while (read(children, &told, sizeof told) > 0)
+        ;
+    while (waitpid(command, status, WNOHANG | WUNTRACED) == command) {
+        if (!WIFSTOPPED(*status))
+            return true;
+        stopped = true;
+        (void)!send(socket, &word, 1, MSG_NOSIGNAL);
+    }
+    while (info.si_pid = 0, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
+                                info.si_pid != command && info.si_pid != watch)
+        waitpid(info.si_pid, NULL, 0);
+    return false;
+}
+
+static int attend(int socket, int children, pid_t command, struct watch *watch)
+{
+    for (int status;;) {
+        struct pollfd each[] = {{.fd = socket, .events = POLLIN | POLLRDHUP},
+                                {.fd = children, .events = POLLIN},
+                                {.fd = watch->handle, .events = POLLIN}};
+        if (poll(each, 3, -1) < 0)
+            continue;
+        if (each[0].revents != 0)
+            from_keeper(socket, command);
+        if (ended(socket, children, command, watch->process, &status)) {
+            int said = watch_end(watch);
+            return said != 0 ? said : exit_status(status);
+        }
+        if (each[2].revents != 0)
+            return watch_end(watch);
+    }
+}
+
+static _Noreturn void be_first(struct run *run, int socket, const char *steps, size_t length)
+{
+    struct watch watch = {.root = place, .waits_on = -1};
+    sigset_t set;
+    leave = leave_namespace;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    int children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (children < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0 || chdir("/") != 0)
+        refuse_errno("the processes of the run can't be held");
+    umask(022);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        refuse_errno("mounts can't be made private");
+    root = make_user_root(place, steps, length);
+    /* Before anything runs, what is mounted is compared with the plan; later whoever replaces something ends the run. */
+    watch_start(run, &watch);
+    if (!watch_mounted(&watch))
+        leave_namespace(NOT_RUN);
+    pid_t command = fork_child(NULL);
+    if (command == 0)
+        begin_command(run);
+    if (command < 0)
+        refuse_errno("no process can be made");
+    notify_started();
+    job_begin(command);
+    (void)!send(socket, "", 1, MSG_NOSIGNAL);
+    leave_namespace(attend(socket, children, command, &watch));
+}
+
+_Noreturn void root_half(struct run *run, int socket, const struct words *given)
+{
+    size_t length;
+    int handle, status, spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+    place = run->plan.account_place;
+    account = getpwnam(run->plan.account);
+    if (account == NULL || account->pw_uid == 0 || account->pw_gid == 0)
+        refuse("there is no account to become");
+    const char *steps = checked_artifact(run, "plan", &length);
+    notify_start(run);
+    add_all(&variables, given);
+    add_all(&variables, &run->plan.account_settings);
+    ignore_signals();
+    if (unshare(spaces | (run->plan.account_network ? CLONE_NEWNET : 0)) != 0)
+        refuse_errno("root can make no namespaces here, as in many containers");
+    int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    pid_t first = own < 0 ? -1 : fork();
+    if (first == 0) { /* who is outside has no number here */
+        struct pollfd parent = {.fd = own, .events = POLLIN};
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || poll(&parent, 1, 0) != 0)
+            _exit(NOT_RUN);
+        be_first(run, socket, steps, length);
+    }
+    notify_started();
+    if (first < 0 || (handle = (int)syscall(SYS_pidfd_open, first, 0)) < 0)
+        refuse_errno("root can make no namespaces here, as in many containers");
+    for (;;) {
+        struct pollfd each[] = {{.fd = socket, .events = POLLRDHUP}, {.fd = handle, .events = POLLIN}};
+        if (poll(each, 2, -1) < 0)
+            continue;
+        if (each[0].revents != 0)
+            kill(first, SIGKILL);
+        if (each[1].revents != 0 && waitpid(first, &status, 0) == first)
+            _exit(exit_status(status));
+    }
+}

@@ -1,0 +1,269 @@
+/* The root of an account's run, which root's half mounts, step by step as the artifact `plan` says. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "user.h"
+
+static const char *place;
+static int root = -1; /* the topmost mount on the place */
+
+/* Mounts on the place itself are seen by who opens it again. */
+static void open_root(void)
+{
+    if (root >= 0)
+        close(root);
+    root = open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (root < 0)
+        refuse_errno("%s can't be opened", place);
+}
+
+/* A path inside, from the root: `.` for that itself. */
+static const char *below(const char *path)
+{
+    return path[strspn(path, "/")] == '\0' ? "." : path + strspn(path, "/");
+}
+
+/* Nobody's link is followed, as the account may write where some of the paths lead. */
+static int open_inside(const char *path)
+{
+    return open_without_links(root, below(path), O_PATH, RESOLVE_BENEATH);
+}
+
+static int target(const char *path)
+{
+    int file = open_inside(path);
+    struct stat status;
+    if (file < 0 || fstat(file, &status) != 0)
+        refuse_errno("%s%s can't be mounted", place, path);
+    if (S_ISLNK(status.st_mode))
+        refuse("%s%s is a link", place, path);
+    return file;
+}
+
+static void mounted(const char *type, const char *path, unsigned long flags, const char *data)
+{
+    int file = target(path);
+    if (mount(type, text("/proc/self/fd/%d", file), type, flags, data) != 0)
+        refuse_errno("%s%s can't be mounted", place, path);
+    close(file);
+    if (strcmp(below(path), ".") == 0)
+        open_root();
+}
+
+/* Adds attributes, and never takes one away (Linux 5.12). */
+static void restricted(int file, const char *path, unsigned long long set, unsigned depth)
+{
+    struct mount_attr given = {.attr_set = set};
+    if (syscall(SYS_mount_setattr, file, "", AT_EMPTY_PATH | depth, &given, sizeof given) != 0)
+        refuse_errno("%s%s can't be restricted, for which Linux 5.12 is needed", place, path);
+}
+
+/* All attributes are there before anybody can see the mount. */
+static void bound(const char *source, const char *path, unsigned long long set)
+{
+    int from = open_without_links(AT_FDCWD, source, O_PATH, 0);
+    struct stat status;
+    if (from < 0 || fstat(from, &status) != 0)
+        refuse_errno("%s can't be shown", source);
+    if (S_ISLNK(status.st_mode))
+        refuse("%s is a link", source);
+    int file = target(path), tree = (int)syscall(SYS_open_tree, from, "",
+                                 AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0)
+        refuse_errno("%s%s can't be mounted", place, path);
+    restricted(tree, path, set, AT_RECURSIVE);
+    if (syscall(SYS_move_mount, tree, "", file, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+        refuse_errno("%s%s can't be mounted", place, path);
+    close(tree);
+    close(file);
+    close(from);
+    if (strcmp(below(path), ".") == 0)
+        open_root();
+}
+
+/* In memory of the sandbox's own. Gives the last part of a path; `above` is where it is made. */
+static const char *make_above(const char *path, int *above)
+{
+    char *part = text("%s", below(path)), *slash;
+    for (slash = strchr(part, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        const char *name;
+        *slash = '\0';
+        if ((*above = open_inside(part)) < 0) {
+            name = make_above(part, above);
+            if (mkdirat(*above, name, 0755) != 0)
+                refuse_errno("%s/%s can't be made", place, part);
+        }
+        close(*above);
+        *slash = '/';
+    }
+    slash = strrchr(part, '/');
+    *above = slash == NULL ? open_inside("/") : (*slash = '\0', open_inside(part));
+    if (*above < 0)
+        refuse_errno("%s%s can't be made", place, path);
+    return slash == NULL ? part : slash + 1;
+}
+
+static void make_directory(const char *path)
+{
+    int above;
+    const char *name = make_above(path, &above);
+    if (mkdirat(above, name, 0755) != 0 && errno != EEXIST)
+        refuse_errno("%s%s can't be made", place, path);
+    close(above);
+}
+
+static void make_file(const char *path)
+{
+    int above;
+    const char *name = make_above(path, &above);
+    int made = openat(above, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (made < 0)
+        refuse_errno("%s%s can't be made", place, path);
+    close(made);
+    close(above);
+}
+
+static void link_to(const char *where, const char *path)
+{
+    int above;
+    const char *name = make_above(path, &above);
+    if (symlinkat(where, above, name) != 0)
+        refuse_errno("%s%s can't be made", place, path);
+    close(above);
+}
+
+static void devices(const char *path)
+{
+    static const char *const names[] = {"null", "zero", "full", "random", "urandom", "tty"};
+    static const char *const links[][2] = {{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
+        {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
+    mounted("tmpfs", path, MS_NOSUID | MS_NOEXEC, "mode=0755");
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
+        const char *name = text("%s/%s", path, names[index]);
+        make_file(name);
+        bound(text("/dev/%s", names[index]), name, 0);
+    }
+    make_directory(text("%s/pts", path));
+    mounted("devpts", text("%s/pts", path), MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
+    int made = target(path);
+    if (mkdirat(made, "shm", 0755) != 0 || fchmodat(made, "shm", 01777, 0) != 0)
+        refuse_errno("%s%s/shm can't be made", place, path);
+    close(made);
+    for (size_t index = 0; index < sizeof links / sizeof *links; index++)
+        link_to(links[index][1], text("%s/%s", path, links[index][0]));
+}
+
+/* Of what there may not be. */
+static void tried(const char *path, unsigned long long set)
+{
+    int there = open_without_links(AT_FDCWD, path, O_PATH, 0), inside = open_inside(path);
+    if (there >= 0 && inside >= 0)
+        bound(path, path, set);
+    else if (errno != ENOENT && errno != ENOTDIR)
+        refuse_errno("%s can't be looked at", path);
+    close(there);
+    close(inside);
+}
+
+/* Empty but for what makes Git pass over it. */
+static void ignored(const char *path)
+{
+    mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555");
+    int made = target(path);
+    if (write_file(made, ".gitignore", "*\n", 2, 0444) != 0)
+        refuse_errno("%s%s/.gitignore can't be made", place, path);
+    close(made);
+}
+
+static void loopback(void)
+{
+    struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (any < 0 || ioctl(any, SIOCSIFFLAGS, &up) != 0)
+        refuse_errno("the loopback can't be brought up");
+    close(any);
+}
+
+static const struct step {
+    const char *name;
+    size_t words;
+} STEPS[] = {{"bind", 2}, {"ro-bind", 2}, {"try", 1}, {"tmpfs", 2}, {"proc", 1}, {"dev", 1}, {"readonly", 1},
+             {"directory", 1}, {"file", 1}, {"symlink", 2}, {"ignored", 1}, {"loopback", 0}};
+enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, IGNORED, LOOPBACK, STEP_COUNT };
+
+static void take_step(int step, const char *first, const char *second)
+{
+    const unsigned long long safe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, readonly = safe | MOUNT_ATTR_RDONLY;
+    int there;
+    switch (step) {
+    case BIND:
+    case RO_BIND:
+        bound(first, second, step == BIND ? safe : readonly);
+        break;
+    case TRY:
+        tried(first, readonly);
+        break;
+    case TMPFS:
+        mounted("tmpfs", first, MS_NOSUID | MS_NODEV, text("mode=%s", second));
+        break;
+    case PROC:
+        mounted("proc", first, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+        break;
+    case DEV:
+        devices(first);
+        break;
+    case READONLY:
+        there = target(first);
+        restricted(there, first, MOUNT_ATTR_RDONLY, 0);
+        close(there);
+        break;
+    case DIRECTORY:
+        make_directory(first);
+        break;
+    case A_FILE:
+        make_file(first);
+        break;
+    case SYMLINK:
+        link_to(first, second);
+        break;
+    case IGNORED:
+        ignored(first);
+        break;
+    default:
+        loopback();
+    }
+}
+
+/* Each word ends with NUL; `content` has one more behind its end. */
+int make_user_root(const char *directory, const char *content, size_t length)
+{
+    place = directory;
+    open_root();
+    const char *end = content + length, *words[3];
+    while (content < end) {
+        int step = 0;
+        while (step < STEP_COUNT && strcmp(content, STEPS[step].name) != 0)
+            step++;
+        if (step == STEP_COUNT)
+            refuse("the plan says '%s', which is no step", content);
+        for (size_t count = 0; count <= STEPS[step].words; count++) {
+            if (content >= end)
+                refuse("the plan ends too early");
+            words[count] = content;
+            content += strlen(content) + 1;
+        }
+        take_step(step, words[1], words[2]);
+    }
+    return root;
+}
