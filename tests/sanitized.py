@@ -29,7 +29,7 @@ def built(
         parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name not in INCLUDED]
     sources = [main, *(LAUNCH.source / name for name in parts)]
     words = [compiler, *FLAGS, *flags, f"-I{LAUNCH.source}", *map(str, sources), "-o", str(made)]
-    ended = subprocess.run(words, capture_output=True, timeout=120, check=False)
+    ended = subprocess.run(words, capture_output=True, timeout=600, check=False)
     if b"cannot find" in ended.stderr:
         pytest.skip("the compiler has no sanitizers")
     assert ended.returncode == 0, ended.stderr.decode()
