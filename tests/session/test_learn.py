@@ -14,7 +14,7 @@ import yaml
 from sandwright.learn.records import Access, Record, read
 from session.conftest import Project
 
-INSIDE = Path(__file__).with_name("recorded.py")
+INSIDE = Path(__file__).with_name("inside_learn.py")
 pytestmark = pytest.mark.needs("bwrap")
 
 

@@ -108,7 +108,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "a refusal of io_uring": (bpf_granting("io_uring_setup", "io_uring_enter"), "syscalls/io_uring_enter"),
     # network
     "whose a socket is": (
-        launcher("broker.c", "if (is_listed(broker, found, writable))", "if (true)"),
+        launcher("broker.c", "if (is_listed(broker, found, writable) ||", "if (true ||"),
         "network/later-socket network/project-socket",
     ),
     # environment
