@@ -173,9 +173,10 @@ def _runs(connection: Counting, directory: Path, count: int) -> Json:
 
 
 def _settled(connection: Connection) -> Counter[str]:
-    """The metrics, once a cluster writes nothing but its leases."""
+    """The metrics, once nothing is written about Pods and Jobs for a while; after a minute in any case."""
     last, since = Counter[str](), time.monotonic()
-    while time.monotonic() - since < SETTLED:
+    deadline = since + 60
+    while time.monotonic() - since < SETTLED and time.monotonic() < deadline:
         now = _metrics(connection)
         if now != last:
             last, since = now, time.monotonic()
@@ -190,8 +191,10 @@ def _metrics(connection: Connection) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, labelled, value in _LINE.findall(said):
         labels = dict(re.findall(r'(\w+)="([^"]*)"', labelled))
-        resource = labels.get("resource", "")
-        if resource in ("leases", ""):
+        resource = (
+            labels.get("resource") or f"{labels.get('kind', '').lower()}s"
+        )  # by the API server's version
+        if resource not in ("pods", "jobs", "events", "configmaps"):
             continue
         if name == "apiserver_request_total" and labels.get("verb") in _WRITES and labels["code"][0] == "2":
             sub = f"/{labels['subresource']}" if labels.get("subresource") else ""

@@ -258,6 +258,16 @@ def test_a_fleet_whose_starter_was_killed(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(fake.jobs) == ["fleet-night"]
 
 
+def test_a_fleet_that_was_never_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever started it was killed before that, or somebody suspended it: nobody waits for ever."""
+    fake = FakeFleet(holds=True)
+    with person(fake, tmp_path, monkeypatch) as ada:
+        followed = ada.start()
+        fake.jobs["fleet-night"]["spec"]["suspend"] = True
+        with pytest.raises(SandwrightError, match="is suspended: its start was cut off"):
+            followed.follow(View())
+
+
 def _forged(**metadata: Any) -> End:
     return End(0, 0, output=b"forged", changes={"metadata": {"uid": "forged", **metadata}})
 

@@ -16,7 +16,7 @@ from sandwright.methods.kubernetes.fleets.records import FleetRecord
 from sandwright.methods.kubernetes.fleets.tally import SeenPod, Tally, waiting
 from sandwright.methods.kubernetes.fleets.watching import Change, Watched, list_all, watching, with_query
 from sandwright.methods.kubernetes.jobrun import REMOVE_LIMIT
-from sandwright.methods.kubernetes.objects import differences, path_of, rows, text
+from sandwright.methods.kubernetes.objects import differences, field, path_of, rows, text
 
 Json = dict[str, Any]
 
@@ -163,6 +163,11 @@ class _Following:
             self._fleet.check(change.item)
             if change.removed:
                 raise HostError(f"somebody deleted {self._fleet.where} before it was over")
+            if field(change.item, "spec", "suspend") is True:
+                raise HostError(
+                    f"{self._fleet.where} is suspended: its start was cut off, or somebody stopped it; "
+                    "--remove ends it"
+                )
             self._tally.see_job(change.item)
             for index in sorted(self._tally.failed() - self._told):
                 self._tell(index)
