@@ -70,7 +70,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_uncounted(person: Person) -> Non
     (person.project / "fleet-night.jsonl").unlink()
     person.policy("extends: []\nfilesystem: {write: [$PROJECT]}\n")
     claim(person, f"{person.name()}-fleet")
-    waits = f"if [ ${INDEX} = 5 ] && mkdir once; then sleep 600; fi"
+    waits = f"if [ ${INDEX} = 5 ] && mkdir once 2>&-; then sleep 600; fi"
     script = f"echo ${INDEX} >> started; {waits}; sleep 10; echo done"
     ran = fleet(person, "--count", "24", "--parallel", "6", "--", "sh", "-c", script)
     assert ran.stderr is not None
