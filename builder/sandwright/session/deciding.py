@@ -5,6 +5,7 @@ All of it is known when the policy is rendered.
 
 from __future__ import annotations
 
+from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.resolved import ResolvedPolicy
@@ -40,8 +41,9 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
 
 
 def _makes(declaration: Declaration) -> bool:
-    """Whether programs inside can have Unix sockets of their own under a method."""
-    return declaration.of("network.own-sockets").level == "exact"
+    """Whether programs inside can have Unix sockets of their own under a method, be it not all kinds."""
+    support = declaration.of("network.own-sockets")
+    return support.level in ("exact", "stricter") and support.reason != reasons.NO_UNIX_SOCKETS
 
 
 def _own(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, str, str | None]:

@@ -156,11 +156,16 @@ def edits(refused: Iterable[RefusedPath], resolve: Resolve) -> dict[tuple[str, s
     for _ in range(_MOST_ROUNDS):
         now: list[RefusedPath] = []
         for each in left:
-            if not any(_is_in(each.granted, one.granted) or _is_in(one.granted, each.granted) for one in now):
+            if not any(_lie_in_each_other(each.granted, one.granted) for one in now):
                 now.append(each)
         found |= _tried(now, resolve)
         left = [each for each in left if each not in now]
     return found
+
+
+def _lie_in_each_other(one: str, other: str) -> bool:
+    """Of the same path there is one edit."""
+    return one != other and (_is_in(one, other) or _is_in(other, one))
 
 
 def _tried(refused: list[RefusedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:

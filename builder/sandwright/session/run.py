@@ -66,7 +66,8 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
         _check_explained(prepared)
     session = CommandSession(request, prepared, began, log)
     if request.explained:
-        request.recording = Recording(os.path.join(state.directory(), f"{session.id}.paths.denials"))
+        paths = os.path.join(state.directory(), f"{session.id}.paths.denials")
+        request.recording = Recording(paths, looks=False)
     if session.replaces_us():
         return session.become(say)
     from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds

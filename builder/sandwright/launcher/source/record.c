@@ -28,6 +28,7 @@ enum { SYNC_WAKE_UP = 1 /* Linux 6.6: the supervisor runs where the caller did *
 
 #define FILE_NAME "SANDWRIGHT_RECORD"        /* where it is written */
 #define CALLS_NAME "SANDWRIGHT_RECORD_CALLS" /* numbers of further calls that are recorded, with commas between */
+#define USES_NAME "SANDWRIGHT_RECORD_USES"   /* set: calls that only look at what is there, as stat(2), aren't recorded */
 
 /* ---- the calls. `flags` is the argument with AT_ flags, or those of open(2); -1 without. */
 enum style { PLAIN, OPEN, OPEN_HOW, BIND, SENDTO, CONNECTS, AT };
@@ -77,6 +78,7 @@ static const struct call calls[] = {
 enum { COUNT = sizeof calls / sizeof *calls };
 
 static const char *file;
+static bool uses_alone;
 static int further[MOST_CALLS], further_count;
 static int listener = -1, root = -1; /* the sandbox's root directory */
 
@@ -117,6 +119,8 @@ void record_take(void)
         if (number > 0 && further_count < MOST_CALLS && !is_kept(number) && !has_path(number))
             further[further_count++] = number;
     }
+    uses_alone = getenv(USES_NAME) != NULL;
+    unsetenv(USES_NAME);
     unsetenv(FILE_NAME);
     unsetenv(CALLS_NAME);
 }
@@ -146,8 +150,9 @@ static void ask_by_argument(struct program *program)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
     };
-    memcpy(program->at + program->count, some, sizeof some);
-    program->count += sizeof some / sizeof *some;
+    const size_t first = uses_alone ? 4 : 0;
+    memcpy(program->at + program->count, some + first, sizeof some - first * sizeof *some);
+    program->count += sizeof some / sizeof *some - first;
 }
 
 struct program record_ask(const struct program *filter, bool connects)
@@ -159,7 +164,9 @@ struct program record_ask(const struct program *filter, bool connects)
     size_t jump = made.count++;
     made.at[made.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t index = 0; index < COUNT; index++)
-        if (calls[index].style == CONNECTS ? !connects : calls[index].number != SYS_newfstatat && calls[index].style != SENDTO)
+        if (calls[index].style == CONNECTS ? !connects
+                                           : calls[index].number != SYS_newfstatat && calls[index].style != SENDTO &&
+                                                 !(uses_alone && calls[index].kinds == LOOK))
             ask(&made, calls[index].number);
     for (int index = 0; index < further_count; index++)
         ask(&made, further[index]);
