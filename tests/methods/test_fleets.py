@@ -108,6 +108,8 @@ def test_from_start_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert (spec["suspend"], spec["completionMode"], spec["completions"], spec["parallelism"]) == (
             *(True, "Indexed", 3, 2),
         )
+        (_, ended) = spec["podFailurePolicy"]["rules"]
+        assert (ended["action"], ended["onExitCodes"]["values"]) == ("FailIndex", [0, 128, 137, 143])
         assert (spec["backoffLimitPerIndex"], spec["podReplacementPolicy"]) == (2, "Failed")
         container = spec["template"]["spec"]["containers"][0]
         assert container["command"] == ["sh", "-c", "echo $$HOME"]
@@ -450,6 +452,21 @@ def test_what_counts_of_several_pods() -> None:
     known = tally.over(0)
     assert known is not None
     assert known.attempt.number == 2
+
+
+def test_a_command_that_was_never_run_has_no_status() -> None:
+    """A kubelet that is killed while it starts a container leaves StartError and 128; a Pod follows."""
+    tally = Tally(uid="u", count=1, retries=1)
+    job: dict[str, Any] = {"spec": {"template": {"spec": {}}}}
+    pod = FakeFleet(uid="u").pod(End(0, 128), job)
+    pod["status"]["containerStatuses"][0]["state"]["terminated"] |= {
+        "reason": "StartError",
+        "startedAt": "1970-01-01T00:00:00Z",
+    }
+    found = tally.see_pod(pod)
+    assert found is not None
+    assert (found.attempt.status, found.attempt.reason, found.attempt.seconds) == (None, "StartError", None)
+    assert not found.final
 
 
 def test_time_that_is_up_is_124() -> None:

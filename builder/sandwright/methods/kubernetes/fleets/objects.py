@@ -23,9 +23,10 @@ to it."""
 KEPT = 24 * 3600
 """Seconds for which an ended fleet is kept for who comes back to it."""
 
-ENDED_FROM_OUTSIDE = (137, 143)
-"""Statuses of a command that SIGKILL and SIGTERM ended: its Pod was deleted, or the command reached a limit.
-A Job's rules can't tell the two apart."""
+ENDED_FROM_OUTSIDE = (128, 137, 143)
+"""Statuses of a command that SIGKILL and SIGTERM ended: its Pod was deleted, or the command reached a limit;
+and of one that was never run, as where a kubelet is killed while it starts a container (StartError). A Job's
+rules know the status alone."""
 
 ROWS = "rows"
 ROW = "/.sandwright-row"

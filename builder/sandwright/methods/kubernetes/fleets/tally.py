@@ -22,6 +22,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _TIME_IS_UP = 124
 _LATE = "DeadlineExceeded"
+_NEVER_RAN = ("StartError", "ContainerCannotRun")
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,14 @@ class Tally:
         code = field(state, "exitCode")
         known = isinstance(code, int) and not isinstance(code, bool)
         late = text(pod, "status", "reason") == _LATE
+        never = text(state, "reason") in _NEVER_RAN
         attempt = RunAttempt(
             index=index,
             name=text(pod, "metadata", "name")[:300],
             number=failures + 1,
-            status=_TIME_IS_UP if late else code & 255 if known else None,
+            status=_TIME_IS_UP if late else code & 255 if known and not never else None,
             reason=(text(pod, "status", "reason") or text(state, "reason"))[:64],
-            seconds=_seconds(text(state, "startedAt"), text(state, "finishedAt")),
+            seconds=None if never else _seconds(text(state, "startedAt"), text(state, "finishedAt")),
         )
         itself = known and code not in (0, *ENDED_FROM_OUTSIDE) and not _disrupted(pod)
         return SeenPod(uid, attempt, phase == "Succeeded", itself or failures >= self._retries)
