@@ -156,8 +156,8 @@ static void copy_mounts(void)
         const char *path = mounts.at[index] + 1;
         unsigned long flags = MS_NOSUID | MS_NODEV | (mounts.at[index][0] == 'r' ? MS_RDONLY : 0);
         bool root = strcmp(path, "/") == 0;
-        if (!root && mount(path, path, NULL, MS_BIND, NULL) != 0 && (errno == ENOENT || errno == ENOTDIR))
-            continue; /* one of the host's, under what lies over it */
+        if (!root && mount(path, path, NULL, MS_BIND, NULL) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+            continue; /* one of the host's, under what lies over it, or where nobody of this sandbox comes */
         if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | flags, NULL) != 0)
             give_up(path);
     }

@@ -16,7 +16,21 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
-PROPERTIES = Properties(own_kernel=True, placeholders=True, verifiable=True)
+PROPERTIES = Properties(
+    own_kernel=True,
+    placeholders=True,
+    verifiable=True,
+    walls=(
+        "a kernel of its own, in a process, with mounts that show what the plan does",
+        "the filter of system calls in that kernel",
+        "around that process: the mounts and namespaces of bwrap, without a network",
+        "a filter of the host's calls that lets it trace (ptrace), and make no Unix sockets",
+    ),
+    kernel_bug=(
+        "of the kernel inside: what bwrap would show, and no more; of the host's kernel all files of the "
+        "machine, through the calls that the process makes"
+    ),
+)
 """What others have to know of it."""
 
 FORMS: Mapping[str, Form] = {}
