@@ -88,9 +88,9 @@ def test_nothing_is_lost_and_nothing_runs_twice_uncounted(person: Person) -> Non
     assert sorted(each["index"] for each in counted) == list(range(24))
     assert {(each["status"], each["output"]) for each in counted} == {(0, "done\n")}
     started = Counter(map(int, (person.project / "started").read_text().split()))
-    assert started == {each["index"]: each["attempts"] for each in counted}
+    ran_ = Counter(each["index"] for each in lines if each["reason"] != "StartError")
+    assert started == ran_, "each start has a line; a container that was not started has one that says so"
     assert started[5] == 2, "the Pod that was deleted is an attempt of its own"
-    assert sum(started.values()) == len(lines) == 25
 
 
 def until(stream: IO[str], text: str) -> None:
