@@ -22,11 +22,12 @@ METHODS: dict[str, pytest.MarkDecorator | list[pytest.MarkDecorator]] = {
     "docker": pytest.mark.needs("docker"),
     "podman": pytest.mark.needs("podman", "runc"),
     "landlock": [],
+    "vm": pytest.mark.needs("bwrap", "linux.uml"),
     "user": [pytest.mark.needs("useradd"), pytest.mark.exclusive("accounts")],
 }
 
 
-OTHERS = ("bwrap", "oci", "gvisor", "landlock")
+OTHERS = ("bwrap", "oci", "gvisor", "landlock", "vm")
 
 
 def _cell(method: str, uid: int) -> ParameterSet:

@@ -565,6 +565,25 @@ static void attend(void)
         power_off();
 }
 
+/* Of a job whose parent is the first process of a machine the kernel thinks that nobody would continue it: the suspend key
+ * would do nothing (kernel/exit.c, will_become_orphaned_pgrp). So this one only waits, and the second does all. */
+static void become_second(void)
+{
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    pid_t second = fork(), ended;
+    if (second < 0)
+        give_up("a process");
+    if (second == 0) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        return;
+    }
+    close(line);
+    do
+        ended = waitpid(-1, NULL, 0);
+    while (ended != second);
+    power_off();
+}
+
 _Noreturn void guest_main(void)
 {
     sigset_t all;
@@ -573,6 +592,7 @@ _Noreturn void guest_main(void)
     leave = leave_guest;
     umask(0);
     open_line();
+    become_second();
     line_say(&out, READY, NULL, 0);
     make_devices();
     mount_kernel();
