@@ -416,6 +416,7 @@ static void serve_below(int channel)
     close(channel);
 }
 
+/* Who sends is told from the first word on, which may be said before the supervisor runs. */
 static void make_channel(void)
 {
     int yes = 1;
@@ -506,8 +507,9 @@ void notify_start(struct run *run)
 {
     notify_end();
     program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-    if (program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (program < 0)
         refuse_errno("what looks after the sandbox's sockets can't be started");
+    make_channel();
     fork_supervisor(run);
 }
 
