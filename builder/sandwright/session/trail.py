@@ -10,7 +10,7 @@ from sandwright.session import denials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from sandwright.session.bridged import BridgeLog
@@ -61,6 +61,9 @@ class Trail:
         self._over.set()
         self._thread.join()
         self._attempt(self._look)
+        self._attempt(
+            lambda: self._refused_by_proxy(denied or {})
+        )  # its last lines, too
         self._attempt(lambda: self._repeated(denied or {}))
         self._attempt(lambda: self._end(status))
         self._log.close()
@@ -88,7 +91,11 @@ class Trail:
             self._log.write("refused", **_refusal(each))
         for fields in self._bridge.new() if self._bridge else ():
             self._log.write(str(fields.pop("event")), **fields)
-        for host in self._proxied() if self._proxied else ():
+        self._refused_by_proxy(self._proxied() if self._proxied else ())
+
+    def _refused_by_proxy(self, hosts: Iterable[str]) -> None:
+        assert self._log is not None
+        for host in hosts:
             if host not in self._hosts and len(self._hosts) < _MOST_HOSTS:
                 self._hosts.add(host)
                 self._log.write("refused", by="proxy", host=host)
