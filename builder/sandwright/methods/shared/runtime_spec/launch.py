@@ -52,7 +52,7 @@ def runtime_launcher(
     limited = any(each is not None for each in (limits.memory, limits.cpus, limits.pids))
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
-    base = replace(base, ignored=ignored(plan.covers))
+    base = replace(base, ignored=() if gvisor else ignored(plan.covers))
     base = replace(base, **authority_fields(policy, plan, base.never), **name_fields(policy))
     every = replace(
         base,

@@ -64,7 +64,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     otherwise for runc and crun.
     """
     plan = mount_plan(policy, root="image")
-    passed_over = ignored(plan.covers)
+    passed_over = () if gvisor else ignored(plan.covers)  # each bind costs gVisor threads, which pids counts
     document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
