@@ -57,7 +57,7 @@ def mapping(
     Raise UsageError for a method that there isn't.
     """
     match method:
-        case "bwrap" | "landlock" | "seatbelt" | "noop":
+        case "bwrap" | "landlock" | "vm" | "seatbelt" | "noop":
             return _ITSELF
         case "kubernetes" | "user" | "alcless":
             return _NONE

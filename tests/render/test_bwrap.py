@@ -24,7 +24,7 @@ FLAGS = {
     "--perms": 1, "--dir": 1, "--cap-drop": 1, "--cap-add": 1, "--uid": 1, "--gid": 1,
     "--ro-bind": 2, "--bind": 2,
     "--ro-bind-try": 2, "--dev": 1, "--proc": 1, "--tmpfs": 1, "--symlink": 2, "--remount-ro": 1,
-    "--chdir": 1, "--setenv": 2,
+    "--chdir": 1, "--setenv": 2, "--file": 2,
 }  # fmt: skip
 """Options that we use, with the number of values each takes (bwrap(1))."""
 

@@ -56,7 +56,7 @@ FLIPS: dict[str, tuple[str, str]] = {
     "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
     "credentials.cloud": (BASE, f"{BASE}credentials: {{cloud: readonly}}"),
     "user.mapping": (BASE, f"{BASE}user: {{mapping: required}}"),
-    "resources.memory": (BASE, f"{BASE}resources: {{memory: 2GiB}}"),
+    "resources.memory": (BASE, f"{BASE}resources: {{memory: 3GiB}}"),
     "resources.cpus": (BASE, f"{BASE}resources: {{cpus: 2}}"),
     "resources.pids": (BASE, f"{BASE}resources: {{pids: 100}}"),
     "resources.files": (BASE, f"{BASE}resources: {{files: 100}}"),

@@ -202,7 +202,7 @@ def test_what_is_rendered_answers_like_the_file(
     assert found.action == answer
 
 
-def test_gvisor_answers_what_threads_need_itself() -> None:
+def test_gvisor_says_enosys_as_trace() -> None:
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
         "syscalls": [
@@ -211,7 +211,10 @@ def test_gvisor_answers_what_threads_need_itself() -> None:
         ],
     }
     found = _seccomp(profile, "gvisor")
-    assert found["syscalls"] == [{"action": "SCMP_ACT_ALLOW", "names": ["clone3", "read"]}]
+    assert found["syscalls"] == [
+        {"action": "SCMP_ACT_ALLOW", "names": ["read"]},
+        {"action": "SCMP_ACT_TRACE", "names": ["clone3"]},
+    ]
     assert found["architectures"] == ["SCMP_ARCH_X86_64"]
 
 

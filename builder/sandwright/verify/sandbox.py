@@ -86,7 +86,7 @@ def inherited() -> Iterator[tuple[int, int]]:
     with contextlib.ExitStack() as stack:
         root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
         stack.callback(os.close, root)
-        planted = fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, 10), fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, 100)
+        planted = fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, 90), fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, 300)
         for descriptor in planted:
             stack.callback(os.close, descriptor)
         yield planted
