@@ -61,9 +61,7 @@ class Trail:
         self._over.set()
         self._thread.join()
         self._attempt(self._look)
-        self._attempt(
-            lambda: self._refused_by_proxy(denied or {})
-        )  # its last lines, too
+        self._attempt(lambda: self._refused_by_proxy(denied or {}))  # its last lines, too
         self._attempt(lambda: self._repeated(denied or {}))
         self._attempt(lambda: self._end(status))
         self._log.close()
