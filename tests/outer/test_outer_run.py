@@ -179,6 +179,9 @@ def test_what_the_outer_container_is_given(sandbox: Sandbox) -> None:
         found = sandbox.host.engine.run("inspect", "--format", "{{json .}}", name).text
         script = "grep -E '^(CapBnd|NoNewPrivs|Seccomp):' /proc/1/status; ls /host"
         inside = sandbox.host.engine.run("exec", name, "/bin/busybox", "sh", "-c", script).text
+        given = json.loads(found)
+        given = given[0] if isinstance(given, list) else given
+        kernel = _kernel_of(given["State"]["Pid"])
         os.close(write)
         assert running.wait(timeout=LIMIT) == 0
     os.close(read)
@@ -186,10 +189,10 @@ def test_what_the_outer_container_is_given(sandbox: Sandbox) -> None:
     assert f"CapBnd:\t{wanted:016x}" in inside
     assert "NoNewPrivs:\t1" in inside
     assert "Seccomp:\t2" in inside
-    given = json.loads(found)
-    settings = (given[0] if isinstance(given, list) else given)["HostConfig"]
+    assert kernel["Uid"] == ["65534"] * 4, "gVisor's kernel is nobody, and opens no files (--directfs=false)"
+    assert kernel["CapEff"] == kernel["CapPrm"] == ["0" * 16]
     told = {
-        name: settings[name]
+        name: given["HostConfig"][name]
         for name in ("Privileged", "ReadonlyRootfs", "Memory", "PidsLimit", "NetworkMode")
     }
     assert told == {
@@ -200,6 +203,20 @@ def test_what_the_outer_container_is_given(sandbox: Sandbox) -> None:
         "NetworkMode": "none",
     }
     assert "unconfined" not in found
+
+
+def _kernel_of(first: int) -> dict[str, list[str]]:
+    """What /proc says of gVisor's kernel, a process below the container's first one."""
+    waiting = [first]
+    while waiting:
+        pid = waiting.pop()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"boot" in words:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            return {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+        children = Path(f"/proc/{pid}/task").glob("*/children")
+        waiting += [int(word) for each in children for word in each.read_text().split()]
+    raise AssertionError(f"no kernel of gVisor runs below process {first}")
 
 
 @under_docker

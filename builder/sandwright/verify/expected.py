@@ -270,6 +270,7 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "kernel.memory": _Row("", "the kernel's memory needs a capability", "EPERM"),
     "kernel.absent": _Row("", "what this kernel lacks is not there inside either", "ENOENT"),
+    "kernel.no-order": _Row("", "nothing inside takes an order that this kernel knows none of", "ENOENT"),
     "process.environ": _Row("", "variables of the first process", "ok"),
     "account.closed": _Row(
         "filesystem.read-all", "a file that no rule denies is closed by its owner's rights alone", "EACCES"

@@ -29,9 +29,7 @@ EXPECTED: Mapping[str, Answers] = {
     "kernel.write": Answers(
         "EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"
     ),
-    "kernel.absent": Answers(
-        "ENOENT ok", "the sentry's own sysrq-trigger can be opened; it answers every write with EIO"
-    ),
+    "kernel.no-order": Answers("ENOENT EIO", "the sentry has a sysrq-trigger of its own that takes no order"),
     "kernel.rights": Answers(
         "EACCES EROFS ENOENT", "the settings are the sentry's own, few, and not to be written"
     ),

@@ -15,6 +15,7 @@ EXPECTED: Mapping[str, Answers] = {
     "family.six": Answers("ok EAFNOSUPPORT", "in this kernel IPv6 is a module, which nobody loads"),
     "net.outside": Answers("ENETUNREACH EAFNOSUPPORT", "there is no way out, and no IPv6"),
     "kernel.absent": Answers("ENOENT EACCES EROFS", "the kernel inside has it, covered or read-only"),
+    "kernel.no-order": Answers("ENOENT EACCES EROFS", "the kernel inside has it, covered or read-only"),
     "process.environ": Answers("EACCES", "nobody inside can look at the first process"),
     "unix.unlisted": _OTHERS,
     "unix.later": _OTHERS,

@@ -253,7 +253,7 @@ def _hidden(subject: ProofSubject) -> Iterator[Probe]:
 def _order(path: str) -> ProbeStep:
     """What this kernel doesn't have is not there inside either."""
     if not Path(path).exists():
-        return step("kernel.absent", "write", path)
+        return step("kernel.no-order", "write", path, "h")  # sysrq's help, should it be taken
     return step("kernel.write" if os.access(path, os.W_OK) else "kernel.rights", "write", path)
 
 
