@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from proving import Prove, resolver
+from sandwright import process
 from sandwright.launcher.plan import LaunchPlan
 from sandwright.verify.prove import Weaken
 from sandwright.verify.simulate import simulate
@@ -94,7 +96,8 @@ OCI: dict[str, tuple[Weaken, str]] = {
     "the namespace of users": (configuration(_without_users), "processes/root"),
     "the namespace of processes": (
         _in_the_hosts("pid"),
-        "environment/first-process processes/inside processes/outside processes/root",
+        "environment/first-process environment/open-directories"
+        " processes/inside processes/outside processes/root",
     ),
     "the namespace of networks": (
         _in_the_hosts("network"),
@@ -124,7 +127,18 @@ OCI: dict[str, tuple[Weaken, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.needs("runc", "cc")
+@pytest.fixture
+def bystander() -> Iterator[None]:
+    """A process of the host without rights that has its root directory open: for who sees the host's."""
+    without = ("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all")
+    with process.start("setpriv", *without, "sh", "-c", "exec 9</; echo up; exec sleep 600") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        yield
+
+
+@pytest.mark.needs("runc", "cc", "setpriv")
+@pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize(("change", "red"), OCI.values(), ids=OCI)
 def test_one_restriction_less_of_a_runtime(change: Weaken, red: str, prove_with: Prove) -> None:
     assert set(prove_with("oci", POLICY, change)) == set(red.split())
