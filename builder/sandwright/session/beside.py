@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections import Counter
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sandwright import foreground, places
@@ -19,13 +20,14 @@ from sandwright.session.trail import Trail
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
+    from sandwright.egress.start import Proxy
     from sandwright.session.run import CommandSession
 
 
 def attend(session: CommandSession, say: foreground.Say) -> int:
     """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
     status: int | None = None
-    refused: Callable[[], dict[str, int]] | None = None
+    proxy: Proxy | None = None
     denials: dict[str, int] | None = None
     called: BridgeLog | None = None
     trail = Trail(session, say)
@@ -34,8 +36,8 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
             environment = session.environment()
             passed: tuple[int, ...] = ()
             if session.prepared.proxy is not None:
-                variables, refused = _proxy(session, stack, session.prepared.proxy)
-                environment |= variables
+                proxy = _proxy(session, stack, session.prepared.proxy)
+                environment |= proxy.environment
             if session.prepared.shimmed:
                 bridge = _bridge(session, stack)
                 environment, passed = environment | bridge.environment, (bridge.channel,)
@@ -43,9 +45,11 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
             state.write(session.id, session.record)
             stack.callback(state.forget, session.id)
             environment |= trail.environment()
-            trail.begin(called, refused)
+            trail.begin(called, partial(_refused_hosts, proxy) if proxy else None)
             status = _start(session, environment, passed)
-            denials = refused() if refused else None
+            if proxy:
+                denials = _refused_hosts(proxy)
+                session.denials["addresses"] = _led_astray(proxy)
     finally:
         trail.finish(status, denials)
         if session.request.explained and status is not None:
@@ -103,33 +107,29 @@ def _deliver(method: str, launcher: int, number: int) -> str:
     return backend(method).deliver(launcher, number)
 
 
-def _proxy(
-    session: CommandSession, stack: ExitStack, plan: dict[str, object]
-) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
-    """Start a proxy: the launcher's variables for it, and what tells how often it refused a host.
-
-    A name without an address was refused by nobody, nor what is no request. Where a listed name leads is
-    noted for `session.denials`.
-    """
+def _proxy(session: CommandSession, stack: ExitStack, plan: dict[str, object]) -> Proxy:
+    """Start a proxy."""
     from sandwright.egress.start import ProxyPlan, start_proxy  # noqa: PLC0415 - few sessions have one
 
     running = stack.enter_context(start_proxy(ProxyPlan.from_data(plan)))
     recording = session.request.recording
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
+    return running
 
-    def refused() -> dict[str, int]:
-        found: dict[str, int] = {}
-        led: set[str] = set()
-        for each in running.decisions():
-            if not each.allowed and each.reason not in ("unresolved", "malformed"):
-                name = f"{each.host}:{each.port}"
-                found[name] = found.get(name, 0) + 1
-                led |= {name} if each.reason == "address" else set()
-        session.denials["addresses"] = sorted(led)
-        return dict(sorted(found.items()))
 
-    return dict(running.environment), refused
+def _refused_hosts(proxy: Proxy) -> dict[str, int]:
+    """How often a proxy has refused each host until now; while it runs, as its log goes with it.
+
+    A name without an address was refused by nobody, nor what is no request.
+    """
+    refused = (each for each in proxy.decisions() if each.reason not in ("", "unresolved", "malformed"))
+    return dict(sorted(Counter(f"{each.host}:{each.port}" for each in refused).items()))
+
+
+def _led_astray(proxy: Proxy) -> list[str]:
+    """Hosts that are listed, and lead to an address where none may."""
+    return sorted({f"{each.host}:{each.port}" for each in proxy.decisions() if each.reason == "address"})
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:

@@ -55,13 +55,16 @@ class Trail:
         self._thread.start()
 
     def finish(self, status: int | None, denied: Mapping[str, int] | None) -> None:
-        """Write that it has ended; say the head. What can't be written is said."""
+        """Write that it has ended; say the head. What can't be written is said.
+
+        `denied` is all that the proxy refused: its log went with it.
+        """
         if self._log is None or self._thread is None:
             return
         self._over.set()
         self._thread.join()
         self._attempt(self._look)
-        self._attempt(lambda: self._refused_by_proxy(denied or {}))  # its last lines, too
+        self._attempt(lambda: self._refused_by_proxy(denied or {}))
         self._attempt(lambda: self._repeated(denied or {}))
         self._attempt(lambda: self._end(status))
         self._log.close()
@@ -72,6 +75,7 @@ class Trail:
         while not self._over.wait(LOOK):
             try:
                 self._look()
+                self._refused_by_proxy(self._proxied() if self._proxied else ())
             except Exception:  # noqa: BLE001 - it is tried again, and what then fails at the end is said
                 return
 
@@ -83,13 +87,12 @@ class Trail:
             self._say(f"the audit log lacks something of this run: {error}")
 
     def _look(self) -> None:
-        """Write what has happened since the last look."""
+        """Write what launcher and bridge have told of since the last look."""
         assert self._log is not None
         for each in self._filtered():
             self._log.write("refused", **_refusal(each))
         for fields in self._bridge.new() if self._bridge else ():
             self._log.write(str(fields.pop("event")), **fields)
-        self._refused_by_proxy(self._proxied() if self._proxied else ())
 
     def _refused_by_proxy(self, hosts: Iterable[str]) -> None:
         assert self._log is not None
