@@ -26,10 +26,11 @@ from typing import Any
 import yaml
 from benchmarks.harness import RESULTS, machine
 
-from sandwright.learn import profile, records
+from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand
 from sandwright.learn.learn import resolved
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.session import records
 
 COMMANDS = Path(__file__).with_name("work") / "learn.yaml"
 SENSITIVE = (

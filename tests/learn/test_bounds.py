@@ -13,8 +13,8 @@ import pytest
 from sandwright.learn.attempt import RecordedCommand
 from sandwright.learn.learn import Learner, resolved
 from sandwright.learn.needs import READS
-from sandwright.learn.records import CHANGES, Access, Contact, Record
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.session.records import CHANGES, Access, Contact, Record
 
 TREE = (
     *(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sandwright.learn.records import Access, Record, read
+from sandwright.session.records import Access, Record, read
 from session.conftest import Project
 
 INSIDE = Path(__file__).with_name("inside_learn.py")

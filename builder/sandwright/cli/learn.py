@@ -38,7 +38,7 @@ def learn(
     """
     from sandwright.learn.attempt import RecordedCommand  # noqa: PLC0415
     from sandwright.learn.learn import WIDER, Learner  # noqa: PLC0415
-    from sandwright.learn.records import read  # noqa: PLC0415
+    from sandwright.session.records import read  # noqa: PLC0415
 
     if not words and not merge:
         raise UsageError("give a command to learn from, behind --, or records of earlier runs by --merge")
@@ -67,8 +67,8 @@ def learn(
 
 
 def _keep(file: Path, learned: Learned) -> None:
-    from sandwright.learn.records import lines  # noqa: PLC0415
     from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+    from sandwright.session.records import lines  # noqa: PLC0415
 
     text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
     write_atomically(file, text.encode())

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.errors import HostError
-from sandwright.learn.records import Record, read
 from sandwright.methods import registry
 from sandwright.session import state
 from sandwright.session.recording import Recording
+from sandwright.session.records import Record, read
 from sandwright.session.request import RunRequest
 from sandwright.session.run import run
 

@@ -13,13 +13,13 @@ from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
 from sandwright.learn.generalise import PathGrant, read_grants, write_grants
 from sandwright.learn.needs import Bounds, Needs, needs
 from sandwright.learn.proposal import Item, Proposal, spelled
-from sandwright.learn.records import Record
 from sandwright.policy.hosts import WEB_PORTS, host_pattern
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import mount_plan
-from sandwright.session.prepare import load, resolved_here
+from sandwright.session.prepare import resolved_here, resolved_with
+from sandwright.session.records import Record
 
 MOST_TURNS = 12
 """Runs under proposals, without those of `necessary`."""
@@ -191,9 +191,7 @@ def bounds(command: RecordedCommand) -> Bounds:
 
 def resolved(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
     """The command's policy with some settings, on this host. Raise SandwrightError."""
-    request = command.request(settings)
-    inputs = InputTracker()
-    return resolved_here(load(request, inputs), request, inputs)
+    return resolved_with(command.request(settings))
 
 
 def _default(command: RecordedCommand) -> ResolvedPolicy:

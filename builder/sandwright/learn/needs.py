@@ -11,9 +11,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sandwright.learn.records import CHANGES, Access, Record
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.reading import read_start
+from sandwright.session.records import CHANGES, Access, Record
 
 READS = frozenset({"read", "exec", "list"})
 _MOST_LINKS = 40
@@ -61,7 +61,7 @@ class Needs:
     """What was needed and may be granted, by canonical path; `asked` is what may not, with why.
 
     `looks` were only looked at. `writes` are directories in which something was changed that the run found
-    there, or made. `asked` holds lines of (what, why).
+    there, or made. `asked` says why, by what was asked for and how.
     """
 
     reads: dict[str, set[str]] = field(default_factory=dict)

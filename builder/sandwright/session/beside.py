@@ -5,11 +5,10 @@ Launchers that are shell leave streams, terminals and signals to this process, t
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright import foreground, places
@@ -63,18 +62,19 @@ def _explain(session: CommandSession, say: foreground.Say) -> None:
     from sandwright.errors import SandwrightError  # noqa: PLC0415
     from sandwright.session import explained  # noqa: PLC0415 - it needs the policy
     from sandwright.session.prepare import resolved_with  # noqa: PLC0415
+    from sandwright.session.records import read  # noqa: PLC0415
 
-    record = session.request.recording
-    assert record is not None
+    assert session.request.recording is not None
+    file = Path(session.request.recording.file)
     try:
-        session.denials["paths"] = explained.denials(
-            record.file, lambda settings: resolved_with(session.request, settings)
-        )
-    except (OSError, ValueError, KeyError, SandwrightError) as fault:
+        record = read(file)
+        session.denials["paths"] = explained.denials(record, partial(resolved_with, session.request))
+        if record.dropped or record.unresolved:
+            say(f"{record.dropped + record.unresolved} calls with paths are unknown: more may be refused")
+    except SandwrightError as fault:
         say(f"which paths were refused can't be told: {fault}")
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(record.file)  # noqa: PTH108 - as in `run`
+        file.unlink(missing_ok=True)
 
 
 def _refused_calls(log: BridgeLog | None) -> dict[tuple[str, str], int]:

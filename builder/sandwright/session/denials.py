@@ -190,7 +190,7 @@ def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict
 def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> dict[str, object]:
     name = line(host)
     item = f"{{host: '{name.rpartition(':')[0]}', private: true}}" if listed else f"'{name}'"
-    edit = f"network: {{allow: [{item}]}}" if _is_plain(name) else None
+    edit = f"network: {{allow: [{item}]}}" if is_plain(name) else None
     opens = "private addresses to which this name leads, to every program inside" if listed else _HOST
     head: dict[str, object] = {"kind": "proxy", "what": name, "count": count}
     return head | _why("network.allow", decided["allow"], edit, opens)
@@ -198,7 +198,7 @@ def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> di
 
 def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:
     text = path.decode("utf-8", "backslashreplace")
-    canonical = text.startswith("/") and os.path.normpath(text) == text and _is_plain(text)
+    canonical = text.startswith("/") and os.path.normpath(text) == text and is_plain(text)
     never = any(f"{text}/".startswith(f"{each}/") for each in decided["never"])
     edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
     head = {"kind": "connect", "what": line(text), "error": _error(error), "count": count}
@@ -214,7 +214,7 @@ def line(text: str) -> str:
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")[:MOST_TEXT]
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
     """Whether it can stand in a line of YAML as it is."""
     return (
         text.isascii()

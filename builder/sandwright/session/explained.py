@@ -12,25 +12,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sandwright.errors import SandwrightError
+from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.session.denials import line
+from sandwright.session.denials import is_plain, line
+from sandwright.session.records import CHANGES, Access, Record
 
 MOST = 256
-"""Different paths that are told."""
+"""Different paths that are told; further ones are counted."""
 
-Access = Literal["read", "write"]
+Way = Literal["read", "write"]
 Resolve = Callable[[list[str]], ResolvedPolicy]
 
-_CHANGES = frozenset({"write", "create", "remove"})
 _LOOKS = frozenset({"look"})
-_OWN = ("/dev", "/proc", "/sys")
-"""Where mounts of the sandbox's own are: no rule of the policy is to blame for what they refuse."""
+_KERNEL = "/sys"
+"""The kernel's own, read-only in each sandbox: no rule of the policy is to blame for what it refuses."""
 
-_MOST_BYTES = 1 << 29
 _MOST_NAMES = 5
 _MOST_ROUNDS = 4
 """How often the policy is resolved again, to see which edits allow what was refused."""
@@ -41,7 +41,7 @@ class RefusedPath:
     """A path as it is outside, what was asked of it, how that was kept from it, and the rule that decides."""
 
     path: str
-    access: Access
+    access: Way
     how: Literal["hidden", "masked", "read-only", "placeholder"]
     rule: PathRule | None
 
@@ -51,50 +51,31 @@ class RefusedPath:
         return self.path if os.path.lexists(self.path) else os.path.dirname(self.path)  # noqa: PTH120
 
 
-def refused_paths(record: Path, policy: ResolvedPolicy) -> list[RefusedPath]:
-    """What was refused, each path and access once. Raise OSError and ValueError for what is no record."""
+def refused_paths(record: Record, policy: ResolvedPolicy) -> list[RefusedPath]:
+    """What was refused, each path and access once."""
     found: dict[tuple[str, str], RefusedPath] = {}
-    for said in _accesses(record):
-        for each in _judged(said, policy):
-            if len(found) < MOST:
-                found.setdefault((each.path, each.access), each)
+    for access in record.accesses:
+        for each in _judged(access, policy):
+            found.setdefault((each.path, each.access), each)
     return list(found.values())
 
 
-def _accesses(record: Path) -> Iterator[dict[str, Any]]:
-    with record.open("rb") as file:
-        content = file.read(_MOST_BYTES)
-    for data in map(json.loads, content.decode("ascii").splitlines()):
-        if "path" in data:
-            yield data
-
-
-def _judged(said: dict[str, Any], policy: ResolvedPolicy) -> Iterator[RefusedPath]:
-    kinds = frozenset(said["kinds"])
-    path = _text(said.get("real", said["path"]))
-    if not path.startswith("/") or any(_is_in(path, own) for own in _OWN):
+def _judged(access: Access, policy: ResolvedPolicy) -> Iterator[RefusedPath]:
+    path, kinds = access.real, access.kinds
+    if is_inside(path, _KERNEL):
         return
     rules = policy.filesystem.tree.deciding(path)
     rule = rules[0] if rules else None
     if rule is not None and rule.private:
         return
     if rule is None or not rule.readable:
-        how: Literal["hidden", "masked"] = "hidden" if said["found"] == "absent" else "masked"
+        how: Literal["hidden", "masked"] = "hidden" if access.found == "absent" else "masked"
         seen = how == "masked" and kinds <= _LOOKS  # what stands in for it was looked at
         if not seen and _may_read(path):
-            yield RefusedPath(path, "write" if kinds & _CHANGES else "read", how, rule)
-    elif kinds & _CHANGES and not rule.writable and said["found"] != "other" and _may_change(path, kinds):
-        absent = said["found"] != "absent" and not os.path.lexists(path)
+            yield RefusedPath(path, "write" if kinds & CHANGES else "read", how, rule)
+    elif kinds & CHANGES and not rule.writable and access.found != "other" and _may_change(path, kinds):
+        absent = access.found != "absent" and not os.path.lexists(path)
         yield RefusedPath(path, "write", "placeholder" if absent else "read-only", rule)
-
-
-def _text(escaped: str) -> str:
-    """A name as Python has it, of one whose characters are its bytes."""
-    return os.fsdecode(escaped.encode("latin-1"))
-
-
-def _is_in(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{directory}/")
 
 
 def _may_read(path: str) -> bool:
@@ -116,13 +97,14 @@ def _may_change(path: str, kinds: frozenset[str]) -> bool:
         return False
 
 
-def denials(file: str, resolve: Resolve) -> list[dict[str, object]]:
+def denials(record: Record, resolve: Resolve) -> list[dict[str, object]]:
     """What was refused, as `session.denials` tells it. `resolve` gives the policy with further settings.
 
-    Raise OSError and ValueError for what is no record, SandwrightError where the policy holds no more.
+    Raise SandwrightError where the policy holds no more.
     """
     policy = resolve([])
-    refused = refused_paths(Path(file), policy)
+    refused = refused_paths(record, policy)
+    left, refused = len(refused[MOST:]), refused[:MOST]
     allowing = edits(refused, resolve)
     found: list[dict[str, object]] = []
     for each in refused:
@@ -136,7 +118,7 @@ def denials(file: str, resolve: Resolve) -> list[dict[str, object]]:
             "count": None,
         }
         found.append({**head, "field": field, "source": source, "edit": edit, "opens": opens})
-    return found
+    return [*found, *([{"kind": "omitted", "count": left}] if left else [])]
 
 
 def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:
@@ -151,7 +133,7 @@ def edits(refused: Iterable[RefusedPath], resolve: Resolve) -> dict[tuple[str, s
     Each was tried: `resolve` gives the policy with further settings, or raises SandwrightError. Paths that
     lie in each other are tried one after the other, so that none is taken for allowed by another's edit.
     """
-    left = [each for each in refused if _is_plain(each.granted)]
+    left = [each for each in refused if is_plain(each.granted)]
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for _ in range(_MOST_ROUNDS):
         now: list[RefusedPath] = []
@@ -165,7 +147,7 @@ def edits(refused: Iterable[RefusedPath], resolve: Resolve) -> dict[tuple[str, s
 
 def _lie_in_each_other(one: str, other: str) -> bool:
     """Of the same path there is one edit."""
-    return one != other and (_is_in(one, other) or _is_in(other, one))
+    return one != other and (is_inside(one, other) or is_inside(other, one))
 
 
 def _tried(refused: list[RefusedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:
@@ -200,7 +182,9 @@ def _opened(refused: RefusedPath, policy: ResolvedPolicy) -> str:
     closed = sorted(
         rule.path
         for rule in policy.filesystem.rules
-        if rule.path != granted and _is_in(rule.path, granted) and not tree.allows(refused.access, rule.path)
+        if rule.path != granted
+        and is_inside(rule.path, granted)
+        and not tree.allows(refused.access, rule.path)
     )
     names = ", ".join(closed[:_MOST_NAMES]) + (" …" if len(closed) > _MOST_NAMES else "")
     but = f", but {line(names)}" if closed else ""
@@ -209,8 +193,3 @@ def _opened(refused: RefusedPath, policy: ResolvedPolicy) -> str:
 
 def _is_protected(rule: PathRule | None) -> bool:
     return rule is not None and rule.origin == "protected"
-
-
-def _is_plain(path: str) -> bool:
-    """Whether it can stand in a line of YAML, and of a terminal, as it is."""
-    return path.isascii() and path.isprintable() and not set(path) & set("'\"{}[]$`\\*")

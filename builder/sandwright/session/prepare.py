@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import hashlib
 import os
@@ -116,14 +117,11 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     return MergedPolicy.from_layers([*given, *layers])
 
 
-def resolved_with(request: RunRequest, settings: Sequence[str]) -> ResolvedPolicy:
+def resolved_with(request: RunRequest, settings: Sequence[str] = ()) -> ResolvedPolicy:
     """A request's policy on this machine, with further settings of the run. Raise SandwrightError."""
-    inputs, own = InputTracker(), request.settings
-    request.settings = [*own, *settings]
-    try:
-        return resolved_here(load(request, inputs), request, inputs)
-    finally:
-        request.settings = own
+    inputs, asked = InputTracker(), copy.copy(request)
+    asked.settings = [*request.settings, *settings]
+    return resolved_here(load(asked, inputs), asked, inputs)
 
 
 def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracker) -> ResolvedPolicy:

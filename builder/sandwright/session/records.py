@@ -74,7 +74,7 @@ def read(file: Path) -> Record:
     except OSError as fault:
         raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        raise UsageError(f"{file} is no record of `sandwright learn`: {fault}") from fault
+        raise UsageError(f"{file} is no record of a run: {fault}") from fault
 
 
 def parse(lines: Iterable[str]) -> Record:

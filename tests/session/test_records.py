@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import UsageError
-from sandwright.learn.records import Access, Contact, Record, lines, parse, read
+from sandwright.session.records import Access, Contact, Record, lines, parse, read
 
 WHOLE = Record(
     accesses=(
@@ -48,5 +48,5 @@ def test_a_record_is_read_as_it_was_written() -> None:
 def test_what_is_no_record_is_refused(line: str, tmp_path: Path) -> None:
     file = tmp_path / "record"
     file.write_text(f"{line}\n{json.dumps({'end': True, 'calls': 0, 'dropped': 0})}\n")
-    with pytest.raises(UsageError, match="is no record of"):
+    with pytest.raises(UsageError, match="is no record of a run"):
         read(file)

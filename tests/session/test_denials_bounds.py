@@ -1,0 +1,122 @@
+"""What a run is told of refusals, whatever a record says: no more than holds, and no edit that says more."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sandwright.methods import registry
+from sandwright.session import beside, denials, explained
+from sandwright.session.deciding import deciding
+from sandwright.session.prepare import resolved_with
+from sandwright.session.recording import Recording
+from sandwright.session.records import Access, Record, lines
+from sandwright.session.request import RunRequest
+from sandwright.session.run import CommandSession
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home whose directory `closed` the policy denies. Not below /tmp, which is the sandbox's own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        home = Path(os.path.realpath(folder))
+        for name in ("p/file", "closed/key", "closed/it's", "seen/file", *(f"seen/{n}" for n in range(5))):
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text("x")
+        (home / "run").mkdir(mode=0o700)
+        policy = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], deny: [{home}/closed]}}\n"
+        (home / "p/sandbox.yaml").write_text(policy)
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"{home}/run")
+        monkeypatch.chdir(home / "p")
+        yield home
+
+
+def _request(recording: Recording | None = None) -> RunRequest:
+    return RunRequest(["true"], policy="sandbox.yaml", named=True, trusted=True, recording=recording)
+
+
+def _told(*accesses: tuple[Path, str, str]) -> list[dict[str, Any]]:
+    """What is told of paths, of what was found there, and what was asked."""
+    asked = (Access(str(path), str(path), found, frozenset({kind})) for path, found, kind in accesses)
+    request = _request()
+    return explained.denials(Record(tuple(asked)), lambda settings: resolved_with(request, settings))
+
+
+def test_what_the_host_has_not_got_is_not_told(home: Path) -> None:
+    closed = home / "closed"
+    told = _told((closed / "key", "absent", "read"), (closed / "absent", "absent", "read"))
+    assert [each["what"] for each in told] == [f"{closed}/key"]
+
+
+def test_what_this_user_can_not_do_outside_is_not_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ((home / "closed/key", "absent", "read"), (home / "seen/file", "file", "write"))
+    assert [each["how"] for each in _told(*asked)] == ["hidden", "read-only"]
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert _told(*asked) == []
+
+
+def test_what_the_sandbox_has_for_itself_is_not_told(home: Path) -> None:
+    """No rule of the policy is to blame there; `/dev` and `/proc` are read-only but for some names."""
+    own = (Path("/dev/made"), Path("/proc/version"), Path("/sys/kernel/mm"), Path("/tmp/made"))
+    assert home.exists()
+    assert _told(*((path, "absent", kind) for path in own for kind in ("create", "write", "read"))) == []
+
+
+def test_paths_for_which_there_is_no_room_are_counted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explained, "MOST", 2)
+    told = _told(*((home / f"seen/{number}", "file", "write") for number in range(5)))
+    assert [each["what"] for each in told[:2]] == [f"{home}/seen/0", f"{home}/seen/1"]
+    assert told[2:] == [{"kind": "omitted", "count": 3}]
+
+
+def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
+    told = _told(*((home / "closed" / name, "absent", "read") for name in ("key", "it's")))
+    edits = {each["what"]: each["edit"] for each in told}
+    assert edits == {
+        f"{home}/closed/key": f"filesystem: {{read: ['{home}/closed/key']}}",
+        f"{home}/closed/it's": None,
+    }
+
+
+def test_what_the_record_lacks_is_said(home: Path) -> None:
+    recording = Recording(str(home / "record"), looks=False)
+    (home / "record").write_text("".join(f"{line}\n" for line in lines(Record(dropped=3, unresolved=1))))
+    session = SimpleNamespace(request=_request(recording), denials={})
+    said: list[str] = []
+    beside._explain(cast("CommandSession", session), said.append)
+    assert said == ["4 calls with paths are unknown: more may be refused"]
+    assert not (home / "record").exists()
+
+
+def _decided() -> dict[str, Any]:
+    return deciding(resolved_with(_request()), registry.declaration("bwrap"))
+
+
+def test_a_socket_that_no_policy_can_list_has_no_edit(home: Path) -> None:
+    paths = ("/srv/one", "/srv/it's", "/run/docker.sock", f"{home}/../one", "relative")
+    written = "".join(f"connect 13 1 {path.encode().hex()}\n" for path in paths)
+    edits = {each["what"]: each["edit"] for each in denials.parsed(written, _decided())}
+    assert edits == {**dict.fromkeys(paths), "/srv/one": "network: {unix_sockets: ['/srv/one']}"}
+
+
+def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
+    hosts = {"one.example:80": 1, "a'}, x: {'.example:80": 1, "led.example:80": 1}
+    told = denials.told(f"{home}/none", _decided(), hosts, addresses=["led.example:80"])
+    assert {each["what"]: each["edit"] for each in told} == {
+        "one.example:80": "network: {allow: ['one.example:80']}",
+        "a'}, x: {'.example:80": None,
+        "led.example:80": "network: {allow: [{host: 'led.example', private: true}]}",
+    }
+
+
+def test_a_call_of_the_bridge_makes_one_line(home: Path) -> None:
+    called = {("gh a\nsandwright: forged", "no\x1b[31m"): 1}
+    (told,) = denials.told(f"{home}/none", _decided(), None, called)
+    assert (told["what"], told["why"]) == ("gh a\\nsandwright: forged", "no\\x1b[31m")
