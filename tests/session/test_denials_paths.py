@@ -118,6 +118,7 @@ def test_planted_paths(project: Project, policy: str) -> None:
     assert all(each[4].startswith("preset default presets/default.yaml:") for each in protected)
     assert found - protected == expected
     assert said.count("sandwright: refused: to ") == 20
+    assert project.records() == [], "nothing of the record is left"
     assert f"{len(told) - 20} more kinds" in said
 
 

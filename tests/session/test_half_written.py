@@ -26,3 +26,18 @@ def test_its_half_written_record_is_removed(project: Project, next_command: tupl
     done = project.sandwright(*next_command)
     assert done.returncode == 0, done.stderr
     assert project.records() == [written]
+
+
+@pytest.mark.parametrize("name", ["denials", "record"])
+def test_what_a_killed_run_was_refused_and_asked_for_is_removed(project: Project, name: str) -> None:
+    """What was written just now stays: somebody is about to read it."""
+    records = project.runtime / "sandwright" / "sessions"
+    records.mkdir(parents=True, mode=0o700)
+    records.parent.chmod(0o700)
+    left, written = (records / f"{digit * 16}.{name}" for digit in "01")
+    left.touch()
+    os.utime(left, (0, 0))
+    written.touch()
+    done = project.sandwright("cleanup")
+    assert done.returncode == 0, done.stderr
+    assert project.records() == [written]

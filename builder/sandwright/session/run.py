@@ -66,7 +66,7 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
         _check_explained(prepared)
     session = CommandSession(request, prepared, began, log)
     if request.explained:
-        paths = os.path.join(state.directory(), f"{session.id}.paths.denials")
+        paths = os.path.join(state.directory(), f"{session.id}.record")
         request.recording = Recording(paths, looks=False)
     if session.replaces_us():
         return session.become(say)

@@ -69,25 +69,19 @@ def read_all() -> list[dict[str, object]]:
 def half_written() -> list[str]:
     """Files that a process had begun to write as records (`places.write`) when it was killed.
 
-    So are refusals (`denials`) that nobody has told of for a minute, and records (`learn`).
+    So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute.
     """
     folder = directory()
-    found = []
-    for name in os.listdir(folder):
-        words = name.split(".")
-        if (
-            words[1:] in (["denials"], ["record"])
-            and time.time() - _written(os.path.join(folder, name)) > _LONG
-        ):
-            found.append(os.path.join(folder, name))
-        if (
-            words[1:2] == ["json"]
-            and words[3:] == ["part"]
-            and words[2].isdigit()
-            and not started(int(words[2]))
-        ):
-            found.append(os.path.join(folder, name))
-    return found
+    return [path for name in os.listdir(folder) if _is_left(path := os.path.join(folder, name))]
+
+
+def _is_left(path: str) -> bool:
+    match os.path.basename(path).split("."):
+        case [_, "denials" | "record"]:
+            return time.time() - _written(path) > _LONG
+        case [_, "json", pid, "part"]:
+            return pid.isdigit() and not started(int(pid))
+    return False
 
 
 def _written(path: str) -> float:
