@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sandwright.session.records import Access, Record, read
+from sandwright.session.records import Access, Record, lines, read
 from session.conftest import Project
 
 INSIDE = Path(__file__).with_name("inside_learn.py")
@@ -125,14 +125,16 @@ def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
     assert b"['0', '1', '2', '3']" in ended.stderr
 
 
-def test_the_managed_policy_and_exceptions_bound_the_proposal(learnt: Project) -> None:
+def test_exceptions_of_the_current_policy_are_not_granted(learnt: Project) -> None:
     """What the current policy opens of what `default` denies is not granted either."""
     learnt.policy.write_text(json.dumps({
         "schema": 1, "method": "bwrap",
         "filesystem": {"read": ["/"], "unprotect": [{"path": "~/.ssh", "reason": "a test"}]},
     }))  # fmt: skip
-    ended = learnt.sandwright("learn", "--", "cat", str(learnt.home / ".ssh" / "key"))
+    before = learnt.policy.read_text()
+    ended = learnt.sandwright("learn", "--write", "--", "cat", str(learnt.home / ".ssh" / "key"))
     assert ended.returncode == 12
+    assert learnt.policy.read_text() == before, "nothing is written where the command does not pass"
     said = ended.stderr.decode()
     assert f"  read {learnt.home}/.ssh/key: denied" in said
     added = [line for line in ended.stdout.decode().splitlines() if "learned: " in line]
@@ -165,3 +167,26 @@ def test_a_superfluous_grant_is_taken_out(learnt: Project) -> None:
     assert b"without ~/needed: the command fails" in ended.stderr
     assert b"without ~/other: it passes, so that was taken out" in ended.stderr
     assert b"other" not in ended.stdout
+
+
+def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt: Project) -> None:
+    ended = learnt.sandwright("learn", "--once", "--record", "record", "--", "true")
+    assert b"--record record is where the sandbox may write" in ended.stderr
+    assert not (learnt.root / "record").exists()
+    elsewhere = learnt.home / "elsewhere.yaml"
+    learnt.policy.rename(elsewhere)
+    before = elsewhere.read_text()
+    learnt.policy.symlink_to(elsewhere)
+    (learnt.home / "record").write_text("".join(f"{line}\n" for line in lines(Record(whole=True))))
+    ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"), "--write")
+    assert b"is a symbolic link: nothing is written through one" in ended.stderr
+    assert elsewhere.read_text() == before
+
+
+def test_what_was_asked_for_is_one_line(learnt: Project) -> None:
+    path = f"{learnt.home}/.ssh/a\nsandwright: forged\x1b[31m"
+    record = Record((Access(path, path, "absent", frozenset({"read"})),), whole=True)
+    (learnt.home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
+    ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
+    assert ended.returncode == 0, ended.stderr
+    assert f"  read {learnt.home}/.ssh/a\\nsandwright: forged\\x1b[31m: denied\n".encode() in ended.stderr

@@ -49,6 +49,8 @@ def learn(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
     learner = Learner(command, say, [read(Path(each)) for each in merge])
+    if record and words:
+        _check_apart(Path(record), learner)
     learned = learner.learn(again=not once, necessary=necessary) if words else learner.proposed()
     if record:
         _keep(Path(record), learned)
@@ -64,6 +66,12 @@ def learn(
             else "nor a second time under the current policy"
         )
         raise VerdictError(f"the command does not pass under the proposal: {why}")
+
+
+def _check_apart(file: Path, learner: Learner) -> None:
+    """Raise UsageError for a file that the command could put something else in the place of."""
+    if learner.bounds.writable(str(file.parent.resolve() / file.name)):
+        raise UsageError(f"--record {file} is where the sandbox may write")
 
 
 def _keep(file: Path, learned: Learned) -> None:
@@ -116,6 +124,7 @@ def _told(learner: Learner, learned: Learned) -> Iterator[str]:
 def _asked(learner: Learner, learned: Learned) -> Iterator[str]:
     """What was asked for and is not granted, with the cache of a tool where it is one."""
     from sandwright.learn.tables import KEPT  # noqa: PLC0415
+    from sandwright.session.denials import line as shown  # noqa: PLC0415
 
     asked = sorted(learned.needs.asked.items())
     if asked:
@@ -126,7 +135,6 @@ def _asked(learner: Learner, learned: Learned) -> Iterator[str]:
         hint = (
             f"; `cache: [{tool}]` gives {tool} one of this project's own" if tool and kind == "write" else ""
         )
-        shown = what.replace("\n", "\\n").replace("\t", "\\t")
-        yield f"  {kind} {shown[:256]}: {why}{hint}"
+        yield f"  {kind} {shown(what)}: {why}{hint}"
     if len(asked) > _MOST_LINES:
         yield f"  and {len(asked) - _MOST_LINES} more"
