@@ -6,12 +6,13 @@
 | `previous` | SHA-256 of the line before, without its line break; zeros in the first one |
 | `time` | UTC, RFC 3339 |
 | `session` | the run, as `sandwright status` shows it |
-| `event` | `start`, `refused`, `call`, `bridge`, `omitted`, `exit` |
+| `event` | `start`, `refused`, `call`, `repeated`, `omitted`, `exit` |
 
-`start` has the method, the project, the program's name, the policy's digest and the user's id. `refused` and
-`call` say by whom (`proxy`, `bridge`), and what. `exit` has the status, null when nothing was started. What a
-sandbox can choose is cut to `MAX_TEXT` characters. Secrets, arguments of the command and variables are never
-there; arguments of calls are as the bridge's own log has them, with secrets masked.
+`start` has the method, the project, the program's name, the policy's digest and the user's id. `refused`,
+`repeated` and `call` say by whom (`filter`, `launcher`, `proxy`, `bridge`), and what. `exit` has the status,
+null when nothing was started. What a sandbox can choose is cut to `MAX_TEXT` characters. Secrets, arguments
+of the command and variables are never there; arguments of calls are as the bridge's own log has them, with
+secrets masked.
 """
 
 from __future__ import annotations
