@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand
 from sandwright.learn.learn import Learner, resolved
 from sandwright.learn.needs import READS
@@ -145,6 +146,56 @@ def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pyte
         assert reads
         assert not now.network.allow
         assert now.network.mode == learner.current.network.mode
+
+
+NETWORK = """schema: 1
+method: bwrap
+network: {mode: proxy, allow: [good.example, other.example], localhost: [8080], unix_sockets: [/srv/good]}
+"""
+
+
+def test_of_the_network_only_what_is_listed_is_proposed(home: Path) -> None:
+    (home / "p/sandbox.yaml").write_text(NETWORK)
+    record = Record(
+        contacts=(
+            *(Contact("connect", "tcp", "127.0.0.1", port) for port in (8080, 2375)),
+            *(Contact("connect", "unix", path, 0) for path in ("/srv/good", "/run/docker.sock")),
+        ),
+        hosts=frozenset({("good.example", 443, ""), ("evil.example", 443, ""), ("good.example", 8443, "")}),
+        whole=True,
+    )
+    command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
+    proposal = Learner(command, lambda _: None, [record]).proposed((None, False)).proposal
+    assert {each.split("=")[0]: each.partition("=")[2] for each in proposal.settings()[2:]} == {
+        "network.mode": "proxy",
+        "network.allow": "[good.example]",
+        "network.localhost": "[8080]",
+        "network.unix_sockets": "[/srv/good]",
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "tried"), [("strict", 1), ("default", 2), ("build", 3), ("/srv/own.json", 0)]
+)
+def test_no_looser_filter_than_the_policys_is_tried(own: str, tried: int, home: Path) -> None:
+    (home / "p/sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\nprocess: {{seccomp: {own}}}\n")
+    command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
+    policy = resolved(command, ())
+    assert profile.candidates(policy) == ("strict", "default", "build")[:tried]
+    assert profile.sufficient(policy, ["no_such_call"]) == profile.candidates(policy)[-1:]
+
+
+def test_what_may_not_be_written_is_no_grant_and_is_said(home: Path) -> None:
+    (home / "p/sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")
+    paths = [f"{home}/data/1", f"{home}/.ssh/key"]
+    record = Record(tuple(Access(each, each, "file", frozenset({"write"})) for each in paths), whole=True)
+    command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
+    learned = Learner(command, lambda _: None, [record]).proposed((None, False))
+    assert learned.proposal.write == ()
+    assert learned.needs.asked == {
+        (f"{home}/data/1", "write"): "not writable",
+        (f"{home}/.ssh/key", "write"): "denied",
+    }
 
 
 def _startup(policy: ResolvedPolicy, path: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandwright.document import parse
@@ -84,7 +84,12 @@ def _data(text: str) -> dict[str, Any]:
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintable).map(lambda name: f"/{name}")
 
 
+_QUOTES = ('/a", "/', "/a\\", '/a"  # b')
+HOSTILE = [*_QUOTES, "/a]", "/: b", "/- c", "/#d", "/$$HOME", "/{e: f}", "/*g", "/&h", "/!i"]
+
+
 @given(st.lists(NAMES, max_size=4), st.sampled_from(list(EDITS)))
+@example(HOSTILE, _WIDE)
 def test_no_name_says_anything_but_itself(names: list[str], text: str) -> None:
     made = Proposal(tuple(Item(each, "read") for each in names), ()).edit(text)
     before, after = yaml.safe_load(text), yaml.safe_load(made)
@@ -92,6 +97,17 @@ def test_no_name_says_anything_but_itself(names: list[str], text: str) -> None:
     assert after == {**before, "filesystem": filesystem}
     shown = difference(text, made, "sandbox.yaml")
     assert all(each in "\n\t" or each.isprintable() for each in shown)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_says_anything_but_itself_in_settings_of_a_run(name: str) -> None:
+    read, _ = Proposal((Item(name, "read"),), ()).settings()
+    assert yaml.safe_load(read.partition("=")[2]) == [name]
+
+
+def test_what_a_policy_says_already_obeys_no_terminal() -> None:
+    text = "schema: 1  # \u202egnp.exe\n"
+    assert "\\u202e" in difference(text, SOME.edit(text), "sandbox.yaml")
 
 
 def test_settings_say_the_same_as_the_text() -> None:

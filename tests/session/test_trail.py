@@ -13,6 +13,7 @@ import pytest
 from sandwright.session import trail
 from sandwright.session.audit import AuditLog
 from sandwright.session.audit_check import check
+from sandwright.session.bridged import BridgeLog
 from sandwright.session.run import CommandSession
 from sandwright.session.trail import Trail
 
@@ -71,3 +72,20 @@ def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.
     ]
     lines = [json.loads(line) for line in (tmp_path / "audit").read_bytes().splitlines()]
     assert [each["hosts"] for each in lines if each["event"] == "omitted"] == [3]
+
+
+def test_calls_of_other_sessions_are_none_of_this_one(tmp_path: Path) -> None:
+    """The bridge writes one log for all; a line that is being written is read when it is whole."""
+    file = tmp_path / "bridge.jsonl"
+    head = {"event": "refused", "program": "gh", "arguments": ["a"], "why": "no", "time": 1}
+    own, other = (json.dumps({**head, "session": each}) for each in ("own", "other"))
+    file.write_text(f"{own}\n")
+    log = BridgeLog(file, "own")
+    with file.open("a") as end:
+        end.write(f"{other}\n{own}\n{own[:9]}")
+        end.flush()
+        assert [each["program"] for each in log.new()] == ["gh"]
+        end.write(f"{own[9:]}\n")
+        end.flush()
+        assert len(list(log.new())) == 1
+    assert dict(log.refused) == {("gh a", "no"): 2}
