@@ -26,10 +26,10 @@ from typing import Any
 import yaml
 from benchmarks.harness import RESULTS, machine
 
-from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand
 from sandwright.learn.learn import resolved
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.seccomp import profile
 from sandwright.session import records
 
 COMMANDS = Path(__file__).with_name("work") / "learn.yaml"
@@ -131,9 +131,9 @@ def _measured(each: dict[str, Any], folder: Path, words: argparse.Namespace) -> 
         "said": said[-1500:],
         "policy": learned.stdout.decode(),
     }
-    row["others"] = [_started(["run", "--", "sh", "-ec", other], folder) for other in each["others"]]
-    row["why"] = [other.stderr.decode(errors="replace")[-600:] for other in row["others"] if other.returncode]
-    row["others"] = [other.returncode for other in row["others"]]
+    others = [_started(["run", "--", "sh", "-ec", other], folder) for other in each["others"]]
+    row["others"] = [other.returncode for other in others]
+    row["why"] = [other.stderr.decode(errors="replace")[-600:] for other in others if other.returncode]
     row |= _granted(folder, record)
     if words.rounds:
         row["cpu"] = _cost(each, folder, words.rounds)
@@ -171,7 +171,7 @@ def _granted(folder: Path, record: Path) -> dict[str, Any]:
     touched = {path for access in seen.accesses for path in (access.path, access.real)}
     return {
         "files": [_files(now), _files(before)],
-        "calls": [profile.allowed(each.process.seccomp) for each in (now, before)],
+        "calls": [len(profile(each.process.seccomp).outright()) for each in (now, before)],
         "hosts": [str(each) for each in now.network.allow],
         "grants": sum(
             rule.origin == "listed" for rule in now.filesystem.rules if rule.kind in ("read", "write")

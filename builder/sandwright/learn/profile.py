@@ -8,7 +8,6 @@ from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.filters import architecture
 from sandwright.seccomp import abi, profile
-from sandwright.seccomp.action import ALLOW
 
 
 def candidates(policy: ResolvedPolicy) -> tuple[str, ...]:
@@ -23,7 +22,11 @@ def watched(policy: ResolvedPolicy) -> Sequence[int]:
     if len(names) < 2:
         return ()
     numbers = abi.numbers(_abi(policy))
-    return sorted(numbers[each] for each in _outright(names[-1]) - _outright(names[0]) if each in numbers)
+    return sorted(
+        numbers[each]
+        for each in profile(names[-1]).outright() - profile(names[0]).outright()
+        if each in numbers
+    )
 
 
 def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
@@ -35,17 +38,7 @@ def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
 def sufficient(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
     """Of `candidates` those that allow some calls, whatever their arguments are; the loosest always."""
     found = candidates(policy)
-    return tuple(each for each in found if set(names) <= _outright(each)) or found[-1:]
-
-
-def allowed(name: str) -> int:
-    """How many calls a profile allows whatever their arguments are."""
-    return len(_outright(name))
-
-
-def _outright(name: str) -> frozenset[str]:
-    rules = profile(name).rules()
-    return frozenset(call for call, own in rules.items() if own[0].action == ALLOW and not own[0].when)
+    return tuple(each for each in found if set(names) <= profile(each).outright()) or found[-1:]
 
 
 def _abi(policy: ResolvedPolicy) -> abi.Abi:

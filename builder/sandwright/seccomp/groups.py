@@ -142,6 +142,12 @@ class CatalogueProfile:
             self._rules[key] = MappingProxyType(dict(sorted(self._by_name(key).items())))
         return self._rules[key]
 
+    def outright(self) -> frozenset[str]:
+        """The calls that it allows whatever their arguments are, to who holds no capability."""
+        return frozenset(
+            name for name, own in self.rules().items() if own[0].action == ALLOW and not own[0].when
+        )
+
     def _by_name(self, caps: frozenset[str]) -> dict[str, tuple[SeccompRule, ...]]:
         found: dict[str, tuple[SeccompRule, ...]] = {}
         for group in self.granted_groups(caps):

@@ -8,11 +8,9 @@ from __future__ import annotations
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.engines import SOCKETS
+from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
-from sandwright.seccomp.action import ALLOW
-
-_FROM_STRICT_ON = ("strict", "default", "build")
 
 
 def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, object]:
@@ -35,7 +33,7 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
         },
         "allow": str(policy.source("network.allow")),
         "looser": _looser(policy.process.seccomp, declaration.closes),
-        "shipped": policy.process.seccomp in _FROM_STRICT_ON,
+        "shipped": policy.process.seccomp in SECCOMP_PROFILES,
         "never": [_placed(each, policy) for each in SOCKETS],
     }
 
@@ -63,14 +61,8 @@ def _placed(path: str, policy: ResolvedPolicy) -> str:
 
 
 def _looser(name: str, closed: frozenset[str]) -> list[tuple[str, list[str]]]:
-    if name not in _FROM_STRICT_ON:
+    if name not in SECCOMP_PROFILES:
         return []
-    known = _outright(name) | closed
-    others = _FROM_STRICT_ON[_FROM_STRICT_ON.index(name) + 1 :]
-    return [(other, sorted(_outright(other) - known)) for other in others]
-
-
-def _outright(name: str) -> frozenset[str]:
-    """The calls that a shipped profile allows whatever their arguments are."""
-    rules = profile(name).rules()
-    return frozenset(call for call, own in rules.items() if own[0].action == ALLOW and not own[0].when)
+    known = profile(name).outright() | closed
+    others = SECCOMP_PROFILES[SECCOMP_PROFILES.index(name) + 1 :]
+    return [(other, sorted(profile(other).outright() - known)) for other in others]
