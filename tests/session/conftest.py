@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from session.hostsockets import Host
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
@@ -75,6 +80,15 @@ class Project:
             env=self.environ,
         )
 
+    def denials(self, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
+        """What a run tells in `--denials`, by line, and its standard error; it ends with 0."""
+        file = self.home / "denials"
+        file.unlink(missing_ok=True)
+        ended = self.run(*words, options=("--denials", str(file), *options))
+        assert ended.returncode == 0, ended.stderr.decode()
+        found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return found, ended.stderr.decode()
+
     def start(self, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [*SANDWRIGHT, "run", *options, "--", *words],
@@ -112,6 +126,13 @@ def project(tmp_path: Path) -> Iterator[Project]:
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
     ]
     assert mounted == []
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    """Nobody listens yet."""
+    with ExitStack() as stack:
+        yield Host(stack)
 
 
 def processes_with(marker: bytes) -> list[str]:

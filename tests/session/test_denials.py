@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -43,13 +42,7 @@ def host(project: Project) -> Iterator[str]:
 
 def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
     """The lines of JSON, and standard error."""
-    file = project.home / "denials"
-    file.unlink(missing_ok=True)
-    argv = (sys.executable, "-P", "refused.py", *words)
-    ended = project.run(*argv, options=("--denials", str(file), *options))
-    assert ended.returncode == 0, ended.stderr.decode()
-    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return found, ended.stderr.decode()
+    return project.denials(sys.executable, "-P", "refused.py", *words, options=options)
 
 
 def _call(name: str, count: int, **more: object) -> dict[str, object]:
@@ -126,7 +119,9 @@ def test_names_from_inside_make_no_lines_and_find_an_end(project: Project, host:
 
 def test_its_file_is_out_of_the_sandboxs_reach(project: Project, host: str) -> None:
     assert Path(host).exists()
-    ended = project.run("true", options=("--denials", "denials"))
+    log = project.home / "audit"
+    ended = project.run("true", options=("--denials", "denials", "--audit", str(log)))
     assert ended.returncode == 125
+    assert not log.exists(), "nothing was started"
     assert b"which the sandbox may write" in ended.stderr
     assert not (project.root / "denials").exists()

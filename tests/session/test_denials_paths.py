@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,14 +56,9 @@ pytestmark = pytest.mark.needs("bwrap")
 
 
 def _run(project: Project, script: str, *words: str, policy: str) -> tuple[list[dict[str, Any]], str]:
-    file = project.home / "denials"
-    file.unlink(missing_ok=True)
     project.policy.write_text(policy)
-    options = ("--denials", str(file), "--trust-policy", "--explain-denials")
-    ended = project.run(sys.executable, "-P", "-c", script, *words, options=options)
-    assert ended.returncode == 0, ended.stderr.decode()
-    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return found, ended.stderr.decode()
+    options = ("--trust-policy", "--explain-denials")
+    return project.denials(sys.executable, "-P", "-c", script, *words, options=options)
 
 
 @pytest.fixture

@@ -7,24 +7,18 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
-from session.test_own_sockets import INSIDE, Host
+from session.hostsockets import Host
+from session.test_own_sockets import INSIDE
 
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
-
-
-@pytest.fixture
-def host() -> Iterator[Host]:
-    with ExitStack() as stack:
-        yield Host(stack)
 
 
 @pytest.fixture

@@ -12,10 +12,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from sandwright import process
 from sandwright.seccomp import compile_profile, profile
 from sandwright.seccomp.abi import Architecture
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.hostsockets import Host
 
 INSIDE = Path(__file__).with_name("own_sockets.py")
 PYTHON = "/usr/bin/python3"
@@ -31,41 +30,6 @@ PYTHON = "/usr/bin/python3"
 RUN = (*SANDWRIGHT, "run", "--trust-policy", "--", sys.executable, "-P", "inside.py")
 
 pytestmark = pytest.mark.needs("bwrap")
-
-
-@dataclass
-class Host:
-    """Sockets on which the host listens, each until the end of the test, and who was connected to."""
-
-    stack: ExitStack
-    heard: set[str] = field(default_factory=set)
-
-    def listen(self, path: str, *, known_as: str = "") -> str:
-        """At a path, or with @ an abstract name; `known_as` is the name with which it was bound before."""
-        listener = self.stack.enter_context(socket.socket(socket.AF_UNIX))
-        listener.bind((known_as or path).replace("@", "\0"))
-        if known_as:
-            Path(known_as).rename(path)
-        listener.listen()
-        thread = threading.Thread(target=self._accept, args=(path, listener), daemon=True)
-        thread.start()
-        self.stack.callback(thread.join)
-        self.stack.callback(listener.shutdown, socket.SHUT_RDWR)
-        return path
-
-    def _accept(self, path: str, listener: socket.socket) -> None:
-        while True:
-            try:
-                listener.accept()[0].close()
-            except OSError:
-                return
-            self.heard.add(path)
-
-
-@pytest.fixture
-def host() -> Iterator[Host]:
-    with ExitStack() as stack:
-        yield Host(stack)
 
 
 @pytest.fixture

@@ -72,20 +72,21 @@ class RunRequest:
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
         self.telemetry = telemetry
-        self.denials = denials and os.path.join(
-            os.path.realpath(os.path.join(self.cwd, os.path.dirname(denials))), os.path.basename(denials)
-        )
+        self.denials = denials and self._placed(denials)
         self.quiet = quiet
         self.explained = explained
-        self.audit = audit and os.path.join(
-            os.path.realpath(os.path.join(self.cwd, os.path.dirname(audit))), os.path.basename(audit)
-        )
+        self.audit = audit and self._placed(audit)
         if audit:
             from json import dumps  # noqa: PLC0415 - costs milliseconds
 
             self.settings.append(f"filesystem.deny={dumps([self.audit])}")
         self.trusted = trusted
         self.recording = recording
+
+    def _placed(self, path: str) -> str:
+        """A name in the directory where that really is."""
+        directory, name = os.path.split(os.path.join(self.cwd, path))
+        return os.path.join(os.path.realpath(directory), name)
 
     def has_policy(self) -> bool:
         """Whether a file is to say the policy: one that was named, or that is there."""

@@ -49,8 +49,7 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     log = _opened(request.audit)
     try:
         prepared = ready(request)
-        if log is not None:
-            _check_apart(log, prepared)
+        _check(request, prepared, log)
     except BaseException:
         if log is not None:
             log.discard()
@@ -60,10 +59,6 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
         if note:
             say(note)
     sweep()
-    _check_visible(request.argv[0], prepared.after)
-    _check_denials(request.denials, prepared.after["roots"])
-    if request.explained:
-        _check_explained(prepared)
     session = CommandSession(request, prepared, began, log)
     if request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
@@ -84,23 +79,34 @@ def _opened(path: str) -> AuditLog | None:
     return AuditLog(path)
 
 
-def _check_apart(log: AuditLog, prepared: CachedSandbox) -> None:
-    """Raise UsageError where the sandbox could write the log."""
+def _check(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -> None:
+    """Raise UsageError for what the request wants and can't have."""
+    if log is not None:
+        _check_kept_away(prepared, log)
+        _check_apart("the audit log", log.path, prepared)
+    if request.denials:
+        _check_apart("--denials", request.denials, prepared)
+    if request.explained:
+        _check_explained(prepared)
+    _check_visible(request.argv[0], prepared.after)
+
+
+def _check_kept_away(prepared: CachedSandbox, log: AuditLog) -> None:
+    """Raise UsageError where nobody is kept away from the log."""
     from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs have an audit log
 
     if not declaration(prepared.method).enforces:
         raise UsageError(f"{prepared.method} keeps nobody away from the audit log {log.path}")
-    log.check_apart(prepared.after["roots"])
 
 
-def _check_denials(path: str, roots: list[str]) -> None:
+def _check_apart(what: str, path: str, prepared: CachedSandbox) -> None:
     """Raise UsageError for a file that the sandbox could put something else in the place of."""
-    for root in roots if path else ():
+    for root in prepared.after["roots"]:
         if f"{path}/".startswith(f"{root.rstrip('/')}/"):
             from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
 
-            raise UsageError(f"--denials {path} is in {root}, which the sandbox may write")
+            raise UsageError(f"{what} {path} is in {root}, which the sandbox may write")
 
 
 def _check_explained(prepared: CachedSandbox) -> None:

@@ -1,0 +1,38 @@
+"""Unix sockets on which the host listens, beside a sandbox."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Host:
+    """Sockets on which the host listens, each until the end of the test, and who was connected to."""
+
+    stack: ExitStack
+    heard: set[str] = field(default_factory=set)
+
+    def listen(self, path: str, *, known_as: str = "") -> str:
+        """At a path, or with @ an abstract name; `known_as` is the name with which it was bound before."""
+        listener = self.stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind((known_as or path).replace("@", "\0"))
+        if known_as:
+            Path(known_as).rename(path)
+        listener.listen()
+        thread = threading.Thread(target=self._accept, args=(path, listener), daemon=True)
+        thread.start()
+        self.stack.callback(thread.join)
+        self.stack.callback(listener.shutdown, socket.SHUT_RDWR)
+        return path
+
+    def _accept(self, path: str, listener: socket.socket) -> None:
+        while True:
+            try:
+                listener.accept()[0].close()
+            except OSError:
+                return
+            self.heard.add(path)
