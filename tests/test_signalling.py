@@ -36,6 +36,14 @@ def test_a_process_of_ours(child: subprocess.Popen[bytes]) -> None:
     assert not signalling.kill(child.pid, sure=lambda: True)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the state is in /proc")
+def test_one_that_has_ended_is_gone_though_nobody_waits_for_it() -> None:
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        assert signalling.started(process.pid) == 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
 def test_a_process_of_somebody_else() -> None:
     with subprocess.Popen(["sleep", "100"], user=NOBODY, group=NOBODY, extra_groups=[]) as process:

@@ -16,10 +16,15 @@ _KILL = 9
 
 
 def started(process: int) -> int:
-    """When a process started, in clock ticks since the boot (proc(5)); 0 when there is none."""
+    """When a process started, in clock ticks since the boot (proc_pid_stat(5)); 0 when there is none.
+
+    One that has ended is none, though its parent may never wait for it, as the first process of a container
+    that is no init. A first thread that has ended is none either, but what it began may go on.
+    """
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+            words = file.read().rpartition(b")")[2].split()
+        return 0 if words[0] in (b"Z", b"X") and int(words[17]) <= 1 else int(words[19])
     except (OSError, ValueError, IndexError):
         return _without_proc(process)
 

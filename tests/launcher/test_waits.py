@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -122,12 +122,20 @@ def test_an_engine_that_does_not_answer_before_the_start(
     assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
 
 
+@pytest.fixture
+def orphans() -> Iterator[None]:
+    """For the length of the test orphans become children of this process, which waits for none of them."""
+    tracing.become_subreaper()
+    yield
+    tracing.become_subreaper(yes=False)
+
+
+@pytest.mark.usefixtures("orphans")
 @pytest.mark.skipif(os.getuid() != 0, reason="its processes are traced as root")
 def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
     """As one that waits for a file system which has gone, while who started the launcher is killed."""
     _engine(tmp_path, environ, "no question")
     launcher = _rendered(tmp_path, program, "docker")
-    tracing.become_subreaper()
 
     def act(run: tracing.Traced) -> bool:
         keepers = [each for each in run.processes if each != run.main and os.getpgid(each) == each]

@@ -31,9 +31,9 @@ _libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c
 _libc.ptrace.restype = ctypes.c_long
 
 
-def become_subreaper() -> None:
-    """Have all orphans below this process become its children (prctl(2))."""
-    _libc.prctl(SUBREAPER, 1, 0, 0, 0)
+def become_subreaper(*, yes: bool = True) -> None:
+    """Have all orphans below this process become its children (prctl(2)), or no longer."""
+    _libc.prctl(SUBREAPER, int(yes), 0, 0, 0)
 
 
 def _ptrace(request: int, process: int, data: int = 0) -> bool:
