@@ -88,16 +88,22 @@ def several(
 def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Change one place in a source of the launcher, and start the sandbox with what is built of it."""
     return lambda _subject, artifacts: replaced(
-        artifacts, "launch", lambda content: _built((*_EDITS[content], (source, old, new)))
+        artifacts, "launch", lambda content: edited((*_EDITS[content], (source, old, new)))
     )
 
+
+LATE = ("notify.c", "    stand_apart();\n    if (connects)", "    sleep(1);\n    stand_apart();\n    if (connects)")
+"""A supervisor that does nothing before the first program inside has long handed over its listener."""
 
 _EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {LAUNCH.path("linux/amd64").read_bytes(): ()}
 """What was changed in the sources of each launcher."""
 
 
-def _built(edits: tuple[tuple[str, str, str], ...]) -> bytes:
-    """By this machine's compiler; each source that another launcher of this run has too is compiled once."""
+def edited(edits: tuple[tuple[str, str, str], ...]) -> bytes:
+    """The launcher with other text in places of its sources, each a source, what is there once, and what instead.
+
+    By this machine's compiler; each source that another launcher of this run has too is compiled once.
+    """
     texts = {each.name: each.read_text() for each in LAUNCH.sources()}
     for source, old, new in edits:
         assert texts[source].count(old) == 1, f"{source} has not one {old}"

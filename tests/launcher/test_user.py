@@ -29,6 +29,7 @@ from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.policy.collect import collect
 from thorough import THOROUGH
+from weakening import LATE, edited
 
 pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("accounts")]
 
@@ -295,3 +296,12 @@ def test_roots_half_counts_what_it_refuses_in_its_callers_memory(person: Person)
     assert file.read_text().split()[0] == "call"
     assert file.read_text().split()[3:6] == ["1", "1", "0"]
     file.unlink()
+
+
+def test_a_supervisor_of_roots_half_that_begins_late(person: Person) -> None:
+    before = person.launcher.read_bytes()
+    person.launcher.write_bytes(edited((LATE,)))
+    try:
+        assert person.run("sh", "-c", "exit 7") == (7, b"", b"")
+    finally:
+        person.launcher.write_bytes(before)

@@ -17,6 +17,7 @@ from launcher.conftest import WAIT
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
+from weakening import LATE, edited
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -151,3 +152,16 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
     assert found.acted
     _until(lambda: _nobody_has(launcher), "somebody goes on")
     assert list((tmp_path / "state/sandwright/runs").iterdir()) == []
+
+
+@pytest.mark.needs("bwrap")
+def test_a_supervisor_that_begins_late(tmp_path: Path, environ: dict[str, str]) -> None:
+    """What was handed over before it ran still says who did: else it would take nothing, and nothing would run."""
+    late = tmp_path / "late"
+    late.write_bytes(edited((LATE,)))
+    launcher = _rendered(tmp_path, late, "bwrap")
+    ended = subprocess.run(
+        [launcher, "sh", "-c", "exit 7"], env=environ, stdin=subprocess.DEVNULL,
+        capture_output=True, timeout=WAIT, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, b"", b"")

@@ -282,11 +282,10 @@ static int accept_runtime(int socket)
 {
     struct ucred who;
     socklen_t length = sizeof who;
-    int channel, yes = 1;
+    int channel;
     while ((channel = accept4(socket, NULL, NULL, SOCK_CLOEXEC)) < 0 && errno == EINTR)
         ;
-    if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0 ||
-        setsockopt(channel, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+    if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
         refuse_errno("what is refused can't be told");
     pid_t above = who.pid;
     while (above > 1 && above != keeper)
@@ -336,9 +335,8 @@ static void list_sockets(const struct run *run)
 
 static void stand_apart(void)
 {
-    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC), yes = 1;
-    if (nowhere < 0 || dup2(nowhere, 0) < 0 || dup2(nowhere, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) != 0 ||
-        setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nowhere < 0 || dup2(nowhere, 0) < 0 || dup2(nowhere, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
         refuse_errno("what looks after the sandbox's sockets can't be started");
     close_others(&ends[0], 1);
 }
@@ -416,12 +414,17 @@ static void serve_below(int channel)
     close(channel);
 }
 
-/* Who sends is told from the first word on, which may be said before the supervisor runs. */
-static void make_channel(void)
+/* Who sends is told from the first word on, which may be said before the supervisor runs. What is accepted has it from
+ * the socket that listens. */
+static bool tells_who(int socket)
 {
     int yes = 1;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 ||
-        setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+    return setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0;
+}
+
+static void make_channel(void)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || !tells_who(ends[0]))
         refuse_errno("what looks after the sandbox's sockets can't be started");
 }
 
@@ -529,7 +532,8 @@ const char *notify_listen(struct run *run, bool apart)
     }
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
     ends[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (directory < 0 || ends[0] < 0 || bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)
+    if (directory < 0 || ends[0] < 0 || !tells_who(ends[0]) ||
+        bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)
         refuse_errno("nothing can be told of what is refused");
     keeper = getpid();
     fork_supervisor(run);
