@@ -92,15 +92,19 @@ def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifac
     )
 
 
-LATE = ("notify.c", "    stand_apart();\n    if (connects)", "    sleep(1);\n    stand_apart();\n    if (connects)")
-"""A supervisor that does nothing before the first program inside has long handed over its listener."""
+LATE = (
+    "notify.c",
+    "    stand_apart();\n    if (connects)",
+    "    sleep(1);\n    stand_apart();\n    if (connects)",
+)
+"""A supervisor that begins a second after the first program inside has handed over its listener."""
 
 _EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {LAUNCH.path("linux/amd64").read_bytes(): ()}
 """What was changed in the sources of each launcher."""
 
 
 def edited(edits: tuple[tuple[str, str, str], ...]) -> bytes:
-    """The launcher with other text in places of its sources, each a source, what is there once, and what instead.
+    """The launcher with edits of its sources: each a source, what is there once, and what stands instead.
 
     By this machine's compiler; each source that another launcher of this run has too is compiled once.
     """

@@ -117,6 +117,75 @@ def test_root_inside_reaches_neither_the_line_nor_the_kernels_switches(sandbox: 
     assert len(ended.stderr.splitlines()) == 5, ended.stderr
 
 
+REACHING = """
+import ctypes, os, resource, signal
+libc, above, done = ctypes.CDLL(None, use_errno=True), os.getppid(), []
+def ptrace(request):
+    if libc.ptrace(request, above, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "")
+for name, tried in {
+    "kill": lambda: os.kill(above, signal.SIGKILL),
+    "stop": lambda: os.kill(above, signal.SIGSTOP),
+    "attach": lambda: ptrace(16),
+    "seize": lambda: ptrace(0x4206),
+    "memory": lambda: open(f"/proc/{above}/mem", "r+b"),
+    "line": lambda: os.open(f"/proc/{above}/fd/10", os.O_WRONLY),
+    "limit": lambda: resource.prlimit(above, resource.RLIMIT_NOFILE, (3, 3)),
+}.items():
+    try:
+        tried()
+        done.append(name)
+    except PermissionError:
+        pass
+print(done, flush=True)
+os._exit(3)
+"""
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_root_inside_reaches_nothing_of_what_looks_after_it(sandbox: Made) -> None:
+    """That has the line: whoever could write there would say how the command has ended."""
+    ended = _run(sandbox(), "python3", "-c", REACHING)
+    assert (ended.stdout, ended.returncode) == (b"[]\n", 3), ended.stderr
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+@pytest.mark.skipif(os.getuid() != 0, reason="rights inside take root")
+@pytest.mark.parametrize(("number", "status"), [("STOP", 3), ("KILL", 128 + signal.SIGKILL)])
+def test_root_with_rights_can_end_the_run_and_not_hold_it(sandbox: Made, number: str, status: int) -> None:
+    made = sandbox(f"{POLICY}process: {{privileged: true}}\n")
+    ended = _run(made, "sh", "-c", f"kill -{number} $PPID; sleep 1; exit 3")
+    assert (ended.returncode, b"not permitted" in ended.stderr) == (status, False), ended.stderr
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_what_was_said_last_is_read_after_the_end_of_the_kernel(sandbox: Made) -> None:
+    """By somebody who reads nothing before: what pipe and relay do not hold waits in the line."""
+    made, size = sandbox(), 396_000
+    argv = [str(made.launcher), "sh", "-c", f"head -c {size} /dev/zero; exit 5"]
+    with subprocess.Popen(argv, env=dict(made.environment), stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert _eventually(lambda: any(map(_is_kernel, _below(running.pid))))
+        assert _eventually(lambda: not any(map(_is_kernel, _below(running.pid))))
+        found = len(running.stdout.read())
+        assert (found, running.wait(WAIT)) == (size, 5)
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_who_reads_no_more_ends_nobody_but_who_writes(sandbox: Made, tmp_path: Path) -> None:
+    made = sandbox()
+    script = "(trap '' PIPE; head -c 2000000 /dev/zero); echo x >after; exit 4"
+    argv = [str(made.launcher), "sh", "-c", script]
+    with subprocess.Popen(
+        argv, env=dict(made.environment), cwd=tmp_path / "project", stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.read(1) == b"\0"
+        running.stdout.close()
+        assert running.wait(WAIT) == 4
+    assert (tmp_path / "project/after").exists()
+
+
 @pytest.mark.needs("bwrap", "linux.uml")
 def test_what_cannot_be_run_has_the_statuses_of_a_shell(sandbox: Made) -> None:
     made = sandbox()

@@ -41,6 +41,7 @@ enum {
     MOST_FILES = 1 << 20, /* fs.nr_open */
     PERIOD = 100000,     /* microseconds, of the limit of processors */
 };
+static const uid_t NOBODYS = (uid_t)-2; /* the last that there is */
 
 static int line = -1, signals = -1, procs = -1, master = -1, slave = -1;
 static int input = -1, outputs[2] = {-1, -1}; /* ours */
@@ -305,6 +306,16 @@ static void make_terminal(void)
     input = outputs[0] = master;
 }
 
+/* Root inside would be this process's user, too, which may stop it, end it, and take its descriptors from it (prlimit(2)). */
+static void be_nobodys(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct all[2];
+    if (syscall(SYS_capget, &header, all) != 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
+        setresuid(NOBODYS, NOBODYS, NOBODYS) != 0 || syscall(SYS_capset, &header, all) != 0)
+        give_up("a user");
+}
+
 static void start_command(void)
 {
     sigset_t none;
@@ -322,6 +333,7 @@ static void start_command(void)
     else
         make_pipe(2);
     lead_session();
+    be_nobodys();
     job = fork();
     if (job < 0)
         give_up("a process");
@@ -570,6 +582,7 @@ static void attend(void)
 static void become_second(void)
 {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    int status;
     pid_t second = fork(), ended;
     if (second < 0)
         give_up("a process");
@@ -578,9 +591,11 @@ static void become_second(void)
         return;
     }
     close(line);
-    do
-        ended = waitpid(-1, NULL, 0);
-    while (ended != second);
+    do {
+        ended = waitpid(-1, &status, WUNTRACED);
+        if (ended == second && WIFSTOPPED(status)) /* by root with rights (process.privileged) */
+            kill(second, SIGCONT);
+    } while (ended != second || WIFSTOPPED(status));
     power_off();
 }
 

@@ -54,7 +54,7 @@ static char *next(char **rest, char end)
 }
 
 /* id parent major:minor root point options [field ...] - type source options */
-static bool line(char *text, struct mount *mount)
+bool mount_parse(char *text, struct mount *mount)
 {
     char *fields[6];
     for (int index = 0; index < 6; index++)
@@ -110,7 +110,7 @@ bool mounts_parse(char *text, struct mounts *mounts)
     if (mounts->all == NULL)
         return false;
     for (char *each; (each = next(&text, '\n')) != NULL;)
-        if (mounts->count > lines || !line(each, &mounts->all[mounts->count++]))
+        if (mounts->count > lines || !mount_parse(each, &mounts->all[mounts->count++]))
             return false;
     qsort(mounts->all, mounts->count, sizeof *mounts->all, by_parent);
     for (size_t index = 0; index < mounts->count; index++) {

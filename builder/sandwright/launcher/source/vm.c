@@ -28,6 +28,7 @@
 
 #include "launch.h"
 #include "line.h"
+#include "watch.h"
 
 extern char **environ;
 
@@ -45,7 +46,7 @@ static int line = -1, console = -1, signals = -1, bell = -1;
 static pid_t kernel;
 static struct bytes in, out, outputs[2], said;
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
-static bool terminal, one_output, ready, ended, input_ended, gone;
+static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
 static int status;
 
 /* ---- outside: the command that starts all this */
@@ -163,33 +164,18 @@ static bool is_its_own(const char *path)
     return false;
 }
 
-/* Octal, as the kernel writes blanks, tabs, ends of lines and backslashes (proc_pid_mountinfo(5)). */
-static void decode(char *path)
-{
-    char *to = path;
-    for (const char *at = path; *at != '\0'; to++) {
-        bool escaped = at[0] == '\\' && at[1] != '\0' && at[2] != '\0' && at[3] != '\0';
-        *to = escaped ? (char)((at[1] - '0') << 6 | (at[2] - '0') << 3 | (at[3] - '0')) : *at;
-        at += escaped ? 4 : 1;
-    }
-    *to = '\0';
-}
-
-/* The fifth and the sixth word of each line: where, and "ro,..." or "rw,...". */
+/* In the kernel's order: what is above comes first. */
 static void say_mounts(void)
 {
     char *content = read_file(AT_FDCWD, "/proc/self/mountinfo", 1 << 24, NULL), *each;
+    struct mount mount;
     if (content == NULL)
         refuse_errno("/proc/self/mountinfo");
-    while ((each = strsep(&content, "\n")) != NULL) {
-        char *word[6] = {NULL};
-        for (int index = 0; index < 6; index++)
-            word[index] = strsep(&each, " ");
-        if (word[5] == NULL)
-            continue;
-        decode(word[4]);
-        if (!is_its_own(word[4]))
-            say_word(MOUNT_POINT, text("%c%s", word[5][1] == 'o' ? 'r' : 'w', word[4]));
+    while ((each = strsep(&content, "\n")) != NULL && *each != '\0') {
+        if (!mount_parse(each, &mount))
+            refuse("/proc/self/mountinfo can't be understood");
+        if (!is_its_own(mount.point))
+            say_word(MOUNT_POINT, text("%c%s", mount.readonly ? 'r' : 'w', mount.point));
     }
 }
 
@@ -299,10 +285,10 @@ static void take_signals(void)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD)
+        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) /* which is our own, of an output that nobody reads */
             send_signal((int)info.ssi_signo);
     for (pid_t child; (child = waitpid(-1, NULL, WNOHANG)) > 0;)
-        gone = gone || child == kernel;
+        exited = exited || child == kernel;
 }
 
 static void lessen(size_t *count, int32_t by)
@@ -383,28 +369,31 @@ static void write_output(int number)
 static void write_line(void)
 {
     size_t held = bytes_held(&out);
-    gone = !bytes_write(&out, line, LINE_AHEAD - on_line);
+    if (!bytes_write(&out, line, LINE_AHEAD - on_line))
+        out.begin = out.end; /* nobody reads it any more, but what was said before may still be there */
     on_line += held - bytes_held(&out);
 }
 
 static void relay_once(int most)
 {
-    bool room = bytes_held(&outputs[0]) < HELD && bytes_held(&outputs[1]) < HELD;
+    bool room = !ended && !gone && bytes_held(&outputs[0]) < HELD && bytes_held(&outputs[1]) < HELD;
+    bool says = ready && !exited && bytes_held(&out) > 0 && on_line < LINE_AHEAD;
     struct pollfd each[] = {
-        {.fd = gone ? -1 : line,
-         .events = (short)((room ? POLLIN : 0) | (ready && bytes_held(&out) > 0 && on_line < LINE_AHEAD ? POLLOUT : 0))},
+        {.fd = room || says ? line : -1, .events = (short)((room ? POLLIN : 0) | (says ? POLLOUT : 0))},
         {.fd = signals, .events = POLLIN},
         {.fd = ready && !ended && !input_ended && ahead < INPUT_AHEAD ? 0 : -1, .events = POLLIN},
         {.fd = bytes_held(&outputs[0]) > 0 ? 1 : -1, .events = POLLOUT},
         {.fd = bytes_held(&outputs[1]) > 0 ? 2 : -1, .events = POLLOUT},
         {.fd = bytes_held(&said) < MOST_CONSOLE ? console : -1, .events = POLLIN},
     };
-    if (poll(each, sizeof each / sizeof *each, most) < 0)
+    if (poll(each, sizeof each / sizeof *each, exited && room ? 0 : most) < 0)
         return;
-    if (each[1].revents != 0)
-        take_signals();
     if (room && each[0].revents != 0)
         take_line();
+    else
+        gone = gone || (exited && room); /* all that it had said is taken */
+    if (each[1].revents != 0)
+        take_signals();
     if (each[2].revents != 0)
         take_input();
     for (int number = 0; number < 2; number++)
@@ -414,7 +403,7 @@ static void relay_once(int most)
         close(console);
         console = -1;
     }
-    if (ready && !gone)
+    if (says)
         write_line();
 }
 

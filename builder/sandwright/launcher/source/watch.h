@@ -45,6 +45,7 @@ struct mounts {
 const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan);
 
 /* mounts.c */
+bool mount_parse(char *text, struct mount *mount); /* one line without its end, which is changed, and held by `mount` */
 bool mounts_parse(char *text, struct mounts *mounts); /* takes `text`, which ends with NUL */
 bool mounts_read(int file, struct mounts *mounts);
 void mounts_free(struct mounts *mounts);
