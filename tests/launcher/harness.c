@@ -77,6 +77,8 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "denied.h"
 #include "watch.h"
 
+bool feed_recorder(const char *content, size_t length); /* recorder.c */
+
 #include <setjmp.h>
 
 static const char *input; /* what any file holds, and NUL behind it */
@@ -321,6 +323,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'y':
         show_proxy(content, length);
+        break;
+    case 'r':
+        show("%d", feed_recorder(content, length));
         break;
     case 'w':
         show_device(ended);
