@@ -231,6 +231,16 @@ def test_a_link_that_leads_out(project: Project, link: str) -> None:
     assert leads_out(b"l", link.encode())
 
 
+def test_links_that_lead_out_together(project: Project) -> None:
+    """Each stays inside by its text: the first is the project, from where the second goes up."""
+    first = member("docs/a", tarfile.SYMTYPE, linkname="..")
+    second = member("l", tarfile.SYMTYPE, linkname="docs/a/docs/a/../../outside")
+    changes, _ = project.apply(archive_of(first, second))
+    assert [path for path, _ in changes.refused] == [b"l"]
+    assert (project.path / "docs/a").resolve() == project.path.resolve(), "the control: it was taken"
+    assert not os.path.lexists(project.path / "l")
+
+
 def test_what_a_command_changed_comes_back(project: Project) -> None:
     (project.path / "src/a.c").chmod(0o600)
     archive = archive_of(

@@ -126,12 +126,18 @@ class _Reading:
 
 
 def leads_out(path: bytes, link: bytes) -> bool:
-    """Whether a link's text, by itself, leads out of the directory that `path` is relative to."""
-    if link.startswith(b"/"):
-        return True
+    """Whether a link may lead out of the directory that `path` is relative to.
+
+    It may go up only at its beginning, where the directories are real ones: behind a name, which may be
+    another link, nobody knows where `..` leads.
+    """
     depth = path.count(b"/")
+    named = link.startswith(b"/")
     for name in link.split(b"/"):
-        depth += {b"..": -1, b".": 0, b"": 0}.get(name, 1)
-        if depth < 0:
-            return True
-    return False
+        if name == b"..":
+            depth -= 1
+            if named or depth < 0:
+                return True
+        elif name not in (b"", b"."):
+            named = True
+    return link.startswith(b"/")
