@@ -150,8 +150,10 @@ struct program filters_joined(const struct program *first, const struct program 
     if (first != NULL)
         append(&whole, first, true);
     for (size_t index = 0; index < count; index++) {
-        if (whole.count + filters[index].count > MOST_INSTRUCTIONS)
+        if (whole.count + 1 + filters[index].count > MOST_INSTRUCTIONS)
             return (struct program){NULL, 0};
+        if (whole.count > 0) /* each begins with 0 in the register, as the kernel has it */
+            whole.at[whole.count++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0);
         struct program part = {whole.at + MOST_INSTRUCTIONS, filters[index].count};
         memcpy(part.at, filters[index].at, part.count * sizeof *part.at);
         filter_ask(&part);
