@@ -130,10 +130,12 @@ def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: P
     script = (
         'for each in "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" "$REQUESTS_CA_BUNDLE" '
         '/etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do cat "$each" || exit 3; done; '
-        'echo >>"$SSL_CERT_FILE" && exit 4; exit 0'
+        "cmp /etc/ssl/certs/java/cacerts /etc/pki/java/cacerts || exit 5; "
+        "head -c4 /etc/pki/java/cacerts | od -An -tx1; "
+        'echo >>"$SSL_CERT_FILE" && exit 4; echo >>/etc/ssl/certs/java/cacerts && exit 4; exit 0'
     )
     environment = {**_environment(host, tmp_path), "SSL_CERT_FILE": str(own)}
     ended = process.run(
         tmp_path / "out" / "launch", "sh", "-c", script, env=environment, timeout=120, check=False
     )
-    assert (ended.status, ended.text) == (0, (5 * certificate).strip()), ended.stderr
+    assert (ended.status, ended.text) == (0, f"{5 * certificate} fe ed fe ed"), ended.stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import struct
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from sandwright.policy.collect import collect
 from sanitized import fed
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
+JAVA = "etc/ssl/certs/java/cacerts"
 FEDORA = "etc/pki/tls/certs/ca-bundle.crt"
 NAMES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 FAKE = """\
@@ -34,8 +37,28 @@ done
 """
 
 
-def pem(text: str, label: str = "CERTIFICATE") -> str:
-    return f"-----BEGIN {label}-----\n{base64.b64encode(text.encode()).decode()}\n-----END {label}-----\n"
+def pem(text: str | bytes, label: str = "CERTIFICATE") -> str:
+    content = text.encode() if isinstance(text, str) else text
+    return f"-----BEGIN {label}-----\n{base64.b64encode(content).decode()}\n-----END {label}-----\n"
+
+
+def trusted_by_java(store: bytes) -> list[bytes]:
+    """The certificates in a key store, as OpenJDK's JavaKeyStore reads it. Its digest has to be right."""
+    sealed = "changeit".encode("utf-16-be") + b"Mighty Aphrodite" + store[:-20]
+    assert store[-20:] == hashlib.sha1(sealed).digest()
+    mark, version, count = struct.unpack_from(">III", store)
+    assert (mark, version) == (0xFEEDFEED, 2)
+    at, names, found = 12, set(), []
+    for _ in range(count):
+        tag, length = struct.unpack_from(">IH", store, at)
+        names.add(store[at + 6 : at + 6 + length])
+        at += 6 + length
+        since, kind, size = struct.unpack_from(">Q2x5sI", store, at)
+        assert (tag, since, kind) == (2, 0, b"X.509")
+        found.append(store[at + 19 : at + 19 + size])
+        at += 19 + size
+    assert (at, len(names)) == (len(store) - 20, count)
+    return found
 
 
 ONE, OTHER, KEY = pem("one"), pem("other"), pem("secret", "PRIVATE KEY")
@@ -152,6 +175,34 @@ def test_an_image_without_a_bundle_gets_one(make: Make) -> None:
     assert (started.bundle / "rootfs" / place[1:]).read_text() == ""
 
 
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_java_gets_them_in_its_own_form(make: Make, method: str) -> None:
+    """Read-only, where the image has a store for it, through links that lead to what is in the image."""
+    started = make("network: {mode: host}\n", method)
+    der = [b"0\x03abc", b"0\x81\x80" + bytes(128)]
+    own = started.scratch / "own.pem"
+    own.write_text(f"{pem(der[0])}{KEY}{pem(der[1])}{ONE}")
+    started.run(SSL_CERT_FILE=str(own))
+    assert not (started.bundle / "authorities.jks").exists()
+    started.bundle.rename(started.scratch / "first")
+    (started.image / JAVA).parent.mkdir()
+    (started.image / JAVA).write_text("the image's")
+    (started.image / "etc/pki/java").mkdir(parents=True)
+    (started.image / "etc/pki/java/cacerts").symlink_to("/store")
+    (started.image / "store").write_text("")
+    config = started.run(SSL_CERT_FILE=str(own))
+    stores = {
+        each["destination"]: each["options"]
+        for each in config["mounts"]
+        if each["source"].endswith("/authorities.jks")
+    }
+    assert set(stores) == {f"/{JAVA}", "/store"}
+    assert all({"ro", "nosuid", "nodev", "noexec"} <= set(each) for each in stores.values())
+    assert trusted_by_java((started.bundle / "authorities.jks").read_bytes()) == der
+    assert (started.bundle / "authorities.jks").stat().st_mode & 0o777 == 0o644
+    assert (started.image / JAVA).read_text() == "the image's"
+
+
 @pytest.mark.parametrize("policy", ["", "network: {mode: none}\n", "network: {mode: host, ca: image}\n"])
 def test_the_images_own_stay(make: Make, policy: str) -> None:
     started = make(policy)
@@ -244,6 +295,55 @@ NO_KEYS: Sequence[tuple[str, str]] = (
 def test_only_certificates_are_kept(harness: Path) -> None:
     told = fed(harness, [b"k" + given.encode() for given, _ in NO_KEYS])
     assert told == [kept.replace("\n", "?").replace("\r", "?") for _, kept in NO_KEYS]
+
+
+SEQUENCES: Sequence[tuple[bytes, bytes]] = (
+    (b"0\x00", b"0\x00"),
+    (b"0\x7f" + bytes(127), b"0\x7f" + bytes(127)),
+    (b"0\x82\x01\x00" + bytes(256), b"0\x82\x01\x00" + bytes(256)),
+    (b"0\x83\x00\x01\x00" + bytes(256), b"0\x83\x00\x01\x00" + bytes(256)),
+    (b"0\x01abc", b"0\x01a"),  # what is behind it is not the certificate's
+    (b"0\x02a", b""),
+    (b"0", b""),
+    (b"", b""),
+    (b"0\x80\x00\x00", b""),  # DER has no length that is not told
+    (b"0\x82\x01", b""),
+    (b"0\x84\x00\x00\x00\x01a", b""),
+    (b"0\xff" + bytes(300), b""),
+    (b"1\x01a", b""),
+    (b"\0\x01a", b""),
+)
+
+
+@pytest.mark.needs("cc")
+def test_what_is_no_certificate_is_not_in_javas_store(harness: Path) -> None:
+    """Else Java would read none of them."""
+    right = b"0\x03abc"
+    texts = [pem(given) for given, _ in SEQUENCES]
+    told = fed(harness, [b"j", *(f"j{KEY}{each}{pem(right)}".encode() for each in texts)])
+    stores = [trusted_by_java(bytes.fromhex(each)) for each in told]
+    assert stores == [[], *([kept, right] if kept else [right] for _, kept in SEQUENCES)]
+    wrapped = pem(b"0\x30" + bytes(range(208, 256))).replace("4", "4\r\n \t")
+    [told_of_it] = fed(harness, [b"j" + wrapped.encode()])
+    assert trusted_by_java(bytes.fromhex(told_of_it)) == [b"0\x30" + bytes(range(208, 256))]
+
+
+@pytest.mark.needs("cc", "keytool")
+@pytest.mark.parametrize("password", [("-storepass", "changeit"), ()], ids=["password", "none"])
+def test_java_reads_the_store(harness: Path, tmp_path: Path, password: tuple[str, ...]) -> None:
+    bundle = Path("/etc/ssl/certs/ca-certificates.crt").read_bytes()
+    [told] = fed(harness, [b"j" + bundle])
+    (tmp_path / "store").write_bytes(bytes.fromhex(told))
+    listed = subprocess.run(
+        ["keytool", "-J-Duser.language=en", "-list", "-keystore", tmp_path / "store", *password],
+        input="\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert listed.stdout.count("trustedCertEntry") == bundle.count(b"BEGIN CERTIFICATE"), listed.stdout[:500]
+    assert ("integrity of the information" in listed.stderr) == (not password)
 
 
 @pytest.mark.parametrize("method", ["oci", "gvisor"])

@@ -14,6 +14,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.authorities import authority_environment
 
 DEBIAN, FEDORA = "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"
+JAVA = ("/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts")
 NAMES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 DIRECTORIES = ("/", "/etc", "/etc/ssl", "/etc/ssl/certs", "/etc/pki", "/etc/pki/tls", "/etc/pki/tls/certs")
 FACTS = HostFacts(
@@ -43,17 +44,18 @@ def test_wherever_there_is_a_network(method: str) -> None:
     for mode in ("host", "proxy"):
         plan = _plan(method, f"network: {{mode: {mode}}}\nenvironment: {{pass: [SSL_CERT_FILE]}}\n")
         assert plan.authorities == (DEBIAN, FEDORA, "/etc/ssl/cert.pem")
+        assert plan.authority_stores == JAVA
         assert plan.authority_names == NAMES
         assert set(NAMES) <= set(plan.never)
     for text in ("", "network: {mode: host, ca: image}\n"):
         plan = _plan(method, text)
-        assert (plan.authorities, plan.authority_names) == ((), ())
+        assert (plan.authorities, plan.authority_stores, plan.authority_names) == ((), (), ())
         assert not set(NAMES) & set(plan.never)
 
 
 def test_a_listed_path_of_the_host_stays_what_it_is() -> None:
     plan = _plan("docker", "network: {mode: host}\nfilesystem: {read: [/etc/ssl/certs]}\n")
-    assert plan.authorities == (FEDORA, "/etc/ssl/cert.pem")
+    assert (plan.authorities, plan.authority_stores) == ((FEDORA, "/etc/ssl/cert.pem"), JAVA[1:])
 
 
 def test_the_hosts_own_file_where_its_root_is_seen() -> None:

@@ -50,6 +50,7 @@ class LaunchPlan:
     name_ports: Words = ()
     resolver_place: str | None = None
     authorities: Words = ()
+    authority_stores: Words = ()
     authority_names: Words = ()
     supervised: bool = False
     own_sockets: bool = False

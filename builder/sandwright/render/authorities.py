@@ -2,17 +2,25 @@
 
 A company's proxy signs with an authority of its own, which its machines know and no image does. The launcher
 copies the host's bundle when a run starts (`launcher/source/authorities.c`), and mounts the copy read-only
-over the image's. Most programs read the bundle of the system; those that bring one along read a variable.
+over the image's, and one that Java can read (`keystore.c`) over Java's. Most programs read the bundle of the
+system; those that bring one along read a variable.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import BUNDLES
 from sandwright.render.mounts import MountPlan
+
+STORES = (
+    "/etc/ssl/certs/java/cacerts",  # Debian, Alpine
+    "/etc/pki/java/cacerts",  # Fedora, RHEL
+)
+"""Where systems keep the key store that Java reads; its releases have a link there."""
 
 NAMES = (
     "SSL_CERT_FILE",  # OpenSSL (SSL_CTX_set_default_verify_paths(3)), Go, rustls, uv, Ruby
@@ -52,7 +60,12 @@ def authority_fields(policy: ResolvedPolicy, plan: MountPlan, never: tuple[str, 
     taken = [mount.target for mount in plan.mounts if mount.target != "/"]
     names = tuple(name for name in NAMES if name not in policy.environment.set)
     return {
-        "authorities": tuple(each for each in BUNDLES if not any(is_inside(each, path) for path in taken)),
+        "authorities": _free(BUNDLES, taken),
+        "authority_stores": _free(STORES, taken),
         "authority_names": names,
         "never": (*never, *sorted(set(names) - set(never))),
     }
+
+
+def _free(places: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:
+    return tuple(each for each in places if not any(is_inside(each, path) for path in taken))

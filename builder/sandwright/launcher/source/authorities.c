@@ -118,9 +118,8 @@ static char *file_in(const char *image, const char *path)
     return found && strncmp(real, image, strlen(image)) == 0 ? text("%s", real + strlen(image)) : NULL;
 }
 
-struct words authorities_in(const struct run *run, const char *image)
+struct words authorities_in(const struct words *asked, const char *image)
 {
-    const struct words *asked = &run->plan.authorities;
     struct words places = {0};
     for (size_t index = 0; index < asked->count; index++) {
         char *place = image != NULL ? file_in(image, asked->at[index]) : asked->at[index];

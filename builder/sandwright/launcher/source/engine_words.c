@@ -149,14 +149,22 @@ static void add_outer(struct run *run, const char *names)
     }
 }
 
+static struct words add_copies(const struct words *asked, const char *copy)
+{
+    struct words places = copy != NULL ? authorities_in(asked, engine_root) : (struct words){0};
+    for (size_t index = 0; index < places.count; index++)
+        add_file(copy, text("dst=%s%s", engine_root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
+    return places;
+}
+
 /* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
  * that name them, each behind a blank. */
 static const char *add_authorities(struct run *run)
 {
     const char *copy = authorities_copy(run), *names = "";
-    struct words places = copy != NULL ? authorities_in(run, engine_root) : (struct words){0};
-    for (size_t index = 0; index < places.count; index++)
-        add_file(copy, text("dst=%s%s", engine_root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
+    struct words places = add_copies(&run->plan.authorities, copy);
+    if (copy != NULL && run->plan.authority_stores.count > 0)
+        add_copies(&run->plan.authority_stores, authorities_store(run, copy));
     for (size_t index = 0; places.count > 0 && index < run->plan.authority_names.count; index++) {
         add(&words, text("--env=%s=%s", run->plan.authority_names.at[index], places.at[0]));
         names = text("%s %s", names, run->plan.authority_names.at[index]);

@@ -26,7 +26,8 @@ WORDS(names)              /* of hosts, as network.allow has them, that are resol
 WORDS(name_ports)         /* on which they are led through the proxy */
 WORD(resolver_place)      /* bwrap: where the artifact resolv.conf lies inside */
 WORDS(authorities)        /* where the host's certificates of authorities lie inside, as far as there is something */
-WORDS(authority_names)    /* variables that name the first of these places */
+WORDS(authority_stores)   /* the same, as Java reads them */
+WORDS(authority_names)    /* variables that name the first place of `authorities` */
 FLAG(supervised)          /* the launcher connects for programs inside */
 FLAG(own_sockets)         /* to Unix sockets of their own, too, by their network */
 WORDS(host_sockets)       /* and to these, paths on the host */

@@ -56,7 +56,8 @@ static void lay_authorities(struct run *run, const char *image, struct words *fi
     const char *copy = authorities_copy(run);
     if (copy == NULL)
         return;
-    struct words places = authorities_in(run, image);
+    struct words places = authorities_in(&run->plan.authorities, image);
+    struct words stores = authorities_in(&run->plan.authority_stores, image);
     if (places.count == 0) {
         add(&places, own);
         if (write_file(AT_FDCWD, text("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
@@ -64,6 +65,10 @@ static void lay_authorities(struct run *run, const char *image, struct words *fi
     }
     for (size_t index = 0; index < places.count; index++)
         lay(files, places.at[index], copy);
+    if (stores.count > 0)
+        copy = authorities_store(run, copy);
+    for (size_t index = 0; index < stores.count; index++)
+        lay(files, stores.at[index], copy);
     for (size_t index = 0; index < run->plan.authority_names.count; index++)
         add(&run->passed, text("%s=%s", run->plan.authority_names.at[index], places.at[0]));
 }

@@ -275,9 +275,13 @@ bool ports_open(int network, bool waits);
 
 /* ---- authorities.c: the host's certificates of authorities, for an image's root */
 const char *authorities_copy(const struct run *run); /* keeper: a file in the run's directory; NULL: the image's stay */
-/* plan.authorities; those that an unpacked `image` has, links followed; all of them without one. */
-struct words authorities_in(const struct run *run, const char *image);
+/* Those of the places that an unpacked `image` has, links followed; all of them without one. */
+struct words authorities_in(const struct words *asked, const char *image);
 char *only_certificates(const char *content, size_t length); /* of PEM; NULL without any */
+
+/* ---- keystore.c, keeper: a file in the run's directory, with the certificates that are in `copy`, for Java */
+const char *authorities_store(const struct run *run, const char *copy);
+char *java_keystore(const char *certificates, size_t *length); /* of PEM that has nothing else */
 
 /* ---- imagefiles.c, keeper: places inside, and after each the file that lies over the image's; adds to run->passed */
 struct words image_files(struct run *run, const char *image);

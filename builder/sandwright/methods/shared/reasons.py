@@ -17,7 +17,7 @@ FIRST_PROCESS = "the first process, which `launch` brings, is one of them"
 FRAGMENTS = "fragments are Seatbelt's"
 HOST_ROOT = "the root is the host's"
 HOSTS_AUTHORITIES = (
-    "a copy of the host's bundle lies over the image's, made when the run starts; Java reads another"
+    "a copy of the host's bundle lies over the image's, made when the run starts, and one for Java"
 )
 HOSTS_OWN_FILES = "the host's own files are seen"
 KERNEL_AT_RENDERING = "what of it the host had when this was rendered"
