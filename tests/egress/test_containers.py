@@ -123,7 +123,7 @@ def host(request: pytest.FixtureRequest, archive: Path, alone: None, net: str) -
                 pytest.skip(closed)
         limits = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000")
         serve = "mkdir /tmp/w; echo hello >/tmp/w/index.html; exec httpd -f -p 80 -h /tmp/w"
-        where = (f"--network={name}", f"--ip={net}.2", f"--name={name}-server")
+        where = (f"--network={name}", f"--ip={net}.2", f"--name={name}-server", "--network-alias=web.example")
         found.run(
             "run",
             "--detach",
@@ -155,15 +155,28 @@ def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
     (project / ".env").touch()
     text = (
         f"schema: 1\nmethod: {host.name}\nextends: [default]\nimage: {host.image}\n"
-        f"network: {{mode: proxy, allow: ['{net}.2:80', '{net}.1:*', {_MIRROR}]}}\n"
+        f"network: {{mode: proxy, allow: ['{net}.2:80', '{net}.1:*', web.example, {_MIRROR}]}}\n"
         "filesystem: {write: [$PROJECT], deny: [$PROJECT/.env]}\n"
     )
     loaded = Policy.from_text(text)
     facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), host.name).artifacts)
-    made = Sandbox(host, f"{folder}/launch", net, {**host.environment, "XDG_RUNTIME_DIR": str(tmp_path)})
+    environment = {**host.environment, **_names(host, net, tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    made = Sandbox(host, f"{folder}/launch", net, environment)
     yield made
     assert made.left() == []
+
+
+def _names(host: EngineHost, net: str, folder: Path) -> dict[str, str]:
+    """Without its name server, containers of Podman know no alias: the proxy's hosts(5) has it instead."""
+    if host.name != "podman":
+        return {}
+    names, configuration = folder / "hosts", folder / "containers.conf"
+    names.write_text(f"{net}.2 web.example\n")
+    known = Path(host.environment["CONTAINERS_CONF"]).read_text()
+    own = f'[containers]\nbase_hosts_file = "{names}"\n'
+    configuration.write_text(known.replace("[containers]\n", own))
+    return {"CONTAINERS_CONF": str(configuration)}
 
 
 def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
@@ -177,6 +190,35 @@ def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
         "HTTP/1.1 403 Forbidden",
     ], found.stderr
     assert found.status == 7
+
+
+DIRECT = """
+direct() { { printf 'GET / HTTP/1.0\\r\\n\\r\\n'; sleep 1; } | nc -w 5 "$1" "$2" 2>&1 | head -n 1; }
+"""
+
+
+def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox) -> None:
+    """By name, on a port of the web; nothing else, and the first command finds names resolved already."""
+    found = sandbox.sh(
+        DIRECT + "cat /etc/resolv.conf; direct web.example 80; direct WEB.example 8080; "
+        "direct other.example 80; "
+        f"direct 127.77.9.9 80; direct 127.0.0.1 80; direct {sandbox.world} 80"
+    )
+    lines = found.text.replace("\r", "").splitlines()
+    assert lines[:2] == ["nameserver 127.0.0.1", "HTTP/1.1 200 OK"], (found.text, found.stderr)
+    assert not [line for line in lines[2:] if "HTTP/" in line], lines
+    assert "nc: bad address 'other.example'" in lines
+
+
+def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """A client that says of this engine that its machine is another stands in for one."""
+    plan = Path(f"{sandbox.launch}.plan")
+    plan.write_bytes(plan.read_bytes().replace(b"proxy_private\x000\0", b""))
+    _elsewhere(sandbox, tmp_path)
+    found = sandbox.sh(f'cat /etc/resolv.conf; ask "$proxy" 3128 {sandbox.world}')
+    assert found.text.splitlines() == ["# There are no names here.", "HTTP/1.1 200 OK"], found.stderr
 
 
 def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
@@ -193,7 +235,7 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
         assert reached == [], found.text
         lines = found.text.splitlines()
         assert [line for line in lines if "HTTP/" in line] == ["HTTP/1.1 200 OK"], found.text
-        assert not [line for line in lines if line.startswith("nameserver")]
+        assert [line for line in lines if line.startswith("nameserver")] == ["nameserver 127.0.0.1"]
         assert lines[-1] == "1"
         for each in outside[:2]:
             with socket.create_connection((each, port), 5) as control:
@@ -212,7 +254,15 @@ def test_the_machine_is_not_reached_though_its_address_is_listed(sandbox: Sandbo
 
 
 def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Of another nobody here knows the addresses. A client that says so of this engine stands in for one."""
+    """Of another nobody here knows the addresses."""
+    _elsewhere(sandbox, tmp_path)
+    found = sandbox.sh("echo ran")
+    assert (found.status, found.text) == (125, ""), found.stderr
+    assert "network.allow has private names, and the engine's machine is another" in found.stderr
+
+
+def _elsewhere(sandbox: Sandbox, tmp_path: Path) -> None:
+    """A client that says of this engine that its machine is another."""
     client = tmp_path / "bin" / sandbox.host.name
     real = sandbox.environment.get("DOCKER_HOST", "")
     client.parent.mkdir()
@@ -226,9 +276,6 @@ def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path
     path = f"{client.parent}:{sandbox.environment.get('PATH', os.environ['PATH'])}"
     elsewhere = {"DOCKER_HOST": "tcp://192.0.2.1:2375", "CONTAINER_CONNECTION": "elsewhere"}
     sandbox.environment.update(elsewhere | {"PATH": path})
-    found = sandbox.sh("echo ran")
-    assert (found.status, found.text) == (125, ""), found.stderr
-    assert "network.allow has private names, and the engine's machine is another" in found.stderr
 
 
 def test_it_serves_its_sandbox_alone(sandbox: Sandbox) -> None:
@@ -291,6 +338,6 @@ def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> Non
     found = sandbox.sh("touch ran")
     assert (found.status, found.text) == (125, "")
     assert (
-        "sandbox: the image sandwright/no-proxy:latest is not here: sandwright export-image" in found.stderr
+        "sandbox: the image sandwright/no-proxy:latest is not here: sandwright build-images" in found.stderr
     )
     assert not (tmp_path / "home" / "p" / "ran").exists()

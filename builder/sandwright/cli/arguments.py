@@ -48,11 +48,17 @@ def image_path(image: str, output: Path, *, kind: str = "file or directory") -> 
 
 
 def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
-    """The definitions below a directory; empty: those that ship. Raise UsageError unless it has `names`."""
+    """The definitions below a directory; empty: those that ship, `dev` only if it is in `names`.
+
+    Raise UsageError for a name that is not there.
+    """
     from sandwright.image.definition import load_catalogue  # noqa: PLC0415
     from sandwright.resources import data_path  # noqa: PLC0415
 
     catalogue = load_catalogue(Path(images) if images else data_path("images"))
+    if not images and any(name not in catalogue for name in names):
+        more = load_catalogue(data_path("images", "more"))
+        catalogue |= {name: each for name, each in more.items() if name in names}
     for name in names:
         if name not in catalogue:
             raise UsageError(f"there is no image '{name}'; {suggestion(name, catalogue)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
 import time
@@ -13,8 +14,8 @@ from sandwright.progress import Progress, ProgressStep
 from sandwright.visible import visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.console import Console
+    from rich.text import Text
 
 PLAIN_WIDTH = 160
 """Columns of a table where no terminal has a width."""
@@ -22,17 +23,17 @@ PLAIN_WIDTH = 160
 
 @contextlib.contextmanager
 def watching() -> Iterator[Progress]:
-    """A `Progress` on standard error: bars on a terminal, elsewhere a line for each finished step."""
+    """A `Progress` on standard error: on a terminal one line of what remains, elsewhere one for each step."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
     from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bars  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield _Drawn(bars)
+    console = Console(stderr=True)
+    drawn = _Drawn(console)
+    with Live(console=console, transient=True, get_renderable=drawn.line, refresh_per_second=4):
+        yield drawn
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
@@ -104,27 +105,55 @@ class _Lines:
 
 
 class _Drawn:
-    """For terminals: a bar for each step under way."""
+    """For terminals: one line. First what remains of the whole, if that is known; then what is under way."""
 
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+        self._steps: dict[int, _Shown] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[ProgressStep]:  # noqa: ARG002
-        bar = self._bars.add_task(visible(label), total=total)
+    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[ProgressStep]:
+        shown, number = _Shown(" ".join(visible(label).split()), total, unit), next(self._numbers)
+        with self._lock:
+            self._steps[number] = shown
         try:
-            yield _Bar(self._bars, bar)
+            yield shown
         finally:
-            self._bars.remove_task(bar)
+            with self._lock:
+                del self._steps[number]
 
     def note(self, text: str) -> None:
-        self._bars.console.print(visible(text), markup=False, highlight=False)
+        self._console.print(visible(text), markup=False, highlight=False)
+
+    def line(self) -> Text:
+        """As wide as the terminal at most."""
+        from rich.text import Text  # noqa: PLC0415
+
+        with self._lock:
+            steps = list(self._steps.values())
+        steps.sort(key=lambda each: not each.is_whole)
+        seconds = int(time.monotonic() - self._started)
+        words = [f"{seconds // 60}:{seconds % 60:02}", *(each.describe() for each in steps)]
+        return Text(" · ".join(words), no_wrap=True, overflow="ellipsis")
 
 
-class _Bar:
-    def __init__(self, bars: Bars, bar: TaskID) -> None:
-        self._bars = bars
-        self._bar = bar
+class _Shown(_Counter):
+    """A step under way. It is the whole, or a part of it, where things are counted whose number is known."""
 
-    def advance(self, amount: int) -> None:
-        self._bars.advance(self._bar, amount)
+    def __init__(self, label: str, total: int | None, unit: str) -> None:
+        super().__init__()
+        self._label, self._total, self._unit = label, total, unit
+
+    @property
+    def is_whole(self) -> bool:
+        return self._unit != "bytes" and self._total is not None
+
+    def describe(self) -> str:
+        if self._unit == "bytes":
+            return f"{self._label} {size(self.done)} of {size(self._total)}" if self._total else self._label
+        if self._total is None:
+            return self._label
+        return f"{self._label}: {self._total - self.done} of {self._total} {self._unit} left"

@@ -163,16 +163,18 @@ class _Build:
         """Build the images; call `leave_out` for those whose registry can't be reached."""
         made = []
         out: set[str] = set()
-        for step in plan.steps:
-            try:
-                if step.definition.parent in out:
-                    raise _BaseLeftOut(f"its base {step.definition.parent} is not built")
-                made.append(self._image(step))
-            except (Unavailable, NotLocked, _BaseLeftOut) as error:
-                if leave_out is None or step.definition.suite:
-                    raise
-                out.add(step.name)
-                leave_out(SkippedImage(step.name, _reason(error), str(error)))
+        with self._shop.progress.step("build", len(plan.steps), unit="images") as whole:
+            for step in plan.steps:
+                try:
+                    if step.definition.parent in out:
+                        raise _BaseLeftOut(f"its base {step.definition.parent} is not built")
+                    made.append(self._image(step))
+                except (Unavailable, NotLocked, _BaseLeftOut) as error:
+                    if leave_out is None or step.definition.suite:
+                        raise
+                    out.add(step.name)
+                    leave_out(SkippedImage(step.name, _reason(error), str(error)))
+                whole.advance(1)
         return made
 
     def _image(self, step: PlannedImage) -> BuiltImage:

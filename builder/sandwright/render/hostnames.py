@@ -9,6 +9,7 @@ from typing import Any
 
 from sandwright.policy.hosts import WEB_PORTS
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
 
 _RIGHTS = 1024
 """Ports below are nobody's inside, where no program has CAP_NET_BIND_SERVICE (ip(7))."""
@@ -31,6 +32,12 @@ def resolver_place(policy: ResolvedPolicy) -> str | None:
     place = policy.canonical(RESOLVER)
     seen = policy.facts.kind(place) == "file" and policy.is_path_readable(place)
     return place if seen and not policy.is_path_writable(place) else None
+
+
+def resolver_artifact() -> Artifact:
+    """Over the host's, behind all other mounts: the launcher's answers inside."""
+    content = name_files("", proxied=True, resolver=True)["resolv.conf"]
+    return Artifact("resolv.conf", content, f"over the host's {RESOLVER}")
 
 
 def name_fields(policy: ResolvedPolicy) -> dict[str, Any]:

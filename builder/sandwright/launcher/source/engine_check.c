@@ -137,7 +137,7 @@ void engine_check(struct run *run)
     if (plan->uid >= 0 && is_podman(run) && is_remote())
         refuse("user.mapping is required, and a Podman of another machine or user gives files that are made to that");
     check_controllers(run);
-    if (ports_wanted(run) && (is_podman(run) ? is_remote() : geteuid() != 0))
+    if (run->plan.expose.count > 0 && (is_podman(run) ? is_remote() : geteuid() != 0))
         refuse("network.expose needs to enter the container's network: %s", is_podman(run)
                ? "a Podman of this machine and this user" : "root, with Docker");
     const char *session = getenv("SANDWRIGHT_SESSION");

@@ -100,6 +100,18 @@ static char *address(struct run *run)
     return said;
 }
 
+/* What answers to names is started in the container's network, which is to be entered: its machine has to be this one, and
+ * only root may enter what Docker makes. Else programs have to use the proxy themselves. */
+static void find_names(struct run *run, struct words *options)
+{
+    bool here = is_podman(run) ? !is_remote() : geteuid() == 0 && process_of(run, proxy(run)) > 0;
+    if (!here || inet_pton(AF_INET, address(run), &run->proxy_address) != 1)
+        run->plan.names.count = 0;
+    if (names_wanted(run))
+        add(options, text("--mount=type=bind,readonly,%s,dst=/etc/resolv.conf",
+                          mount_source(make_file(run, "resolv.conf", "nameserver 127.0.0.1\n", 0644))));
+}
+
 void proxy_start(struct run *run, struct words *options)
 {
     const struct plan *plan = &run->plan;
@@ -124,6 +136,7 @@ void proxy_start(struct run *run, struct words *options)
     if (plan->proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
         refuse("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
     wait_for_it(run);
+    find_names(run, options);
     size_t length;
     const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), address(run)),
                                   0644);

@@ -190,7 +190,8 @@ static void add_variables(struct run *run)
 /* Behind the image: init, and what the plan and the run make of the command. */
 static void add_init(struct run *run)
 {
-    char *const bell = text("%s/bell", run->state), *const first[] = {"/.sandwright-init", "--init", "/.sandwright-bell"};
+    char *const bell = text("%s/bell", run->state), *const first[] = {"/.sandwright-init", names_wanted(run) ? "--init-named" : "--init",
+                                                                    "/.sandwright-bell"};
     add_file(text("%s/launch", run->directory), "dst=/.sandwright-init");
     if (run->terminal) {
         run->bell = make_bell(bell);
@@ -225,7 +226,8 @@ struct words engine_words(struct run *run, const char *cid)
         add_podman(run);
     add_account(run);
     for (size_t index = 0; index + 1 < plan->files_inside.count; index += 2)
-        add_file(text("%s/%s", run->directory, plan->files_inside.at[index]), plan->files_inside.at[index + 1]);
+        if (!names_wanted(run) || strcmp(plan->files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
+            add_file(text("%s/%s", run->directory, plan->files_inside.at[index]), plan->files_inside.at[index + 1]);
     if (plan->shims)
         add(&words, text("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
                          mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims_place));

@@ -68,6 +68,7 @@ struct run {
     int bell;               /* the keeper's: readable when the command has stopped, -1 without */
     int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the keeper's: NULL without; it is asked how it ended, and the run ends with it */
+    unsigned proxy_address; /* the keeper's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
     bool over;              /* the keeper's: what is left below it is the engine's, and ends by itself */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
@@ -204,6 +205,7 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
 
 /* ---- init.c: what starts the command inside */
 _Noreturn void init_main(char **words);
+_Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names says */
 _Noreturn void init_here(int bell, char **command, char *const *variables); /* without a program between */
 void init_command(struct run *run, const char *program, const char *bell_word); /* puts it before the command */
 void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */

@@ -186,6 +186,8 @@ int main(int count, char **words)
 {
     if (count > 1 && strcmp(words[1], "--init") == 0)
         init_main(words + 2);
+    if (count > 1 && strcmp(words[1], "--init-named") == 0)
+        init_named(words + 2);
     if (count > 2 && strcmp(words[1], "--confine") == 0)
         confine(words + 2);
     if (count > 1 && strcmp(words[1], "--vm") == 0)

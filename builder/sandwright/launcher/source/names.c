@@ -134,9 +134,10 @@ static bool is_let_through(int proxy)
     return false;
 }
 
-static void lead(int end)
+static void lead(const struct run *run, int end)
 {
-    struct sockaddr_in here, there = {.sin_family = AF_INET, .sin_port = htons(PROXY), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    in_addr_t place = run->proxy_address != 0 ? run->proxy_address : htonl(INADDR_LOOPBACK);
+    struct sockaddr_in here, there = {.sin_family = AF_INET, .sin_port = htons(PROXY), .sin_addr = {place}};
     struct linger now = {.l_onoff = 1};
     socklen_t size = sizeof here;
     int proxy = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -156,7 +157,7 @@ static void lead(int end)
 
 static size_t led; /* connections */
 
-static void accept_one(int listener)
+static void accept_one(const struct run *run, int listener)
 {
     pid_t own = getpid(), child;
     int end = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -164,7 +165,7 @@ static void accept_one(int listener)
         return;
     if ((child = fork()) == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == own)
-            lead(end);
+            lead(run, end);
         _exit(0);
     }
     led += child > 0;
@@ -184,15 +185,15 @@ static bool listens(int end, unsigned long address, int port)
 void names_listen(const struct run *run)
 {
     const struct words *ports = &run->plan.name_ports;
-    resolver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (!listens(resolver, INADDR_LOOPBACK, DNS))
-        refuse_errno("names can't be resolved inside");
     for (size_t index = 0; index < ports->count && index < MOST_PORTS; index++) {
         int end = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (!listens(end, INADDR_ANY, atoi(ports->at[index])) || listen(end, BACKLOG) != 0)
             refuse_errno("port %s can't be listened on inside", ports->at[index]);
         listeners[listener_count++] = end;
     }
+    resolver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* at last: who waits for names sees it */
+    if (!listens(resolver, INADDR_LOOPBACK, DNS))
+        refuse_errno("names can't be resolved inside");
 }
 
 _Noreturn static void serve(const struct run *run)
@@ -210,7 +211,7 @@ _Noreturn static void serve(const struct run *run)
             answer_one(run);
         for (size_t index = 0; index < listener_count; index++)
             if (waiting[1 + index].revents != 0)
-                accept_one(listeners[index]);
+                accept_one(run, listeners[index]);
     }
 }
 

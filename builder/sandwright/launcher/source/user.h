@@ -8,6 +8,6 @@ enum { RUNS, HAS_STOPPED }; /* what the first process says to the keeper, which 
 
 /* Makes the first process, and ends with it, or it with the keeper, whose socket this is. */
 _Noreturn void root_half(struct run *run, int socket, const struct words *given);
-int make_user_root(const char *directory, const char *content, size_t length); /* the steps: each word ends with NUL */
+int make_user_root(const struct run *run, const char *content, size_t length); /* the steps: each word ends with NUL */
 
 #endif

@@ -135,7 +135,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     umask(022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         refuse_errno("mounts can't be made private");
-    root = make_user_root(place, steps, length);
+    root = make_user_root(run, steps, length);
     /* Before anything runs, what is mounted is compared with the plan; later whoever replaces something ends the run. */
     watch_start(run, &watch);
     if (!watch_mounted(&watch))

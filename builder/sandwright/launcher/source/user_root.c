@@ -15,7 +15,7 @@
 
 #include "user.h"
 
-static const char *place;
+static const char *place, *artifacts;
 static int root = -1; /* the topmost mount on the place */
 
 /* Mounts on the place itself are seen by who opens it again. */
@@ -199,8 +199,9 @@ static const struct step {
     const char *name;
     size_t words;
 } STEPS[] = {{"bind", 2}, {"ro-bind", 2}, {"try", 1}, {"tmpfs", 2}, {"proc", 1}, {"dev", 1}, {"readonly", 1},
-             {"directory", 1}, {"file", 1}, {"symlink", 2}, {"ignored", 1}, {"loopback", 0}};
-enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, IGNORED, LOOPBACK, STEP_COUNT };
+             {"directory", 1}, {"file", 1}, {"symlink", 2}, {"ignored", 1}, {"beside", 2},
+             {"loopback", 0}};
+enum { BIND, RO_BIND, TRY, TMPFS, PROC, DEV, READONLY, DIRECTORY, A_FILE, SYMLINK, IGNORED, BESIDE, LOOPBACK, STEP_COUNT };
 
 static void take_step(int step, const char *first, const char *second)
 {
@@ -240,15 +241,19 @@ static void take_step(int step, const char *first, const char *second)
     case IGNORED:
         ignored(first);
         break;
+    case BESIDE:
+        bound(text("%s/%s", artifacts, first), second, readonly);
+        break;
     default:
         loopback();
     }
 }
 
 /* Each word ends with NUL; `content` has one more behind its end. */
-int make_user_root(const char *directory, const char *content, size_t length)
+int make_user_root(const struct run *run, const char *content, size_t length)
 {
-    place = directory;
+    place = run->plan.account_place;
+    artifacts = run->directory;
     open_root();
     const char *end = content + length, *words[3];
     while (content < end) {

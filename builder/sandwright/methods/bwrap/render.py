@@ -20,7 +20,7 @@ from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
-from sandwright.render.hostnames import RESOLVER, name_fields, name_files, resolver_place
+from sandwright.render.hostnames import name_fields, resolver_artifact, resolver_place
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import mounts_artifact
@@ -41,16 +41,10 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     filter_ = bpf_filter(policy, supervised=True, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
     place = resolver_place(policy) if name_fields(policy) else None
-    own = [_resolver()] if place else []
+    own = [resolver_artifact()] if place else []
     watched = [mount for mount in plan.mounts if mount.target != place]
     files = (args, bpf, *own, mounts_artifact(watched, plan.covers))
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
-
-
-def _resolver() -> Artifact:
-    """Over the host's, behind all other mounts."""
-    content = name_files(load_baseline().hostname, proxied=True, resolver=True)["resolv.conf"]
-    return Artifact("resolv.conf", content, f"over the host's {RESOLVER}")
 
 
 def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.hostnames import name_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
 
@@ -35,5 +36,6 @@ def account_launcher(
         account_start=start,
         account_settings=tuple(f"{name}={value}" for name, value in settings.items()),
         account_network=policy.network.mode == "none",
+        **name_fields(policy),
     )
     return launch_program(policy, launch, files, "runs a command as the account")

@@ -196,10 +196,14 @@ def _run(pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], settings: _Setting
         scratch_directory() as scratch,
         canary_listener() as listening,
         Sessions(settings.host, scratch, stop) as sessions,
+        contextlib.ExitStack() as stack,
         _pool(stop) as pool,
     ):
         work = _Work(settings, sessions, listening, scratch)
+        whole = stack.enter_context(settings.progress.step("smoke tests", len(pairs), unit="starts"))
         futures = [pool.submit(work.row, target, runtime) for target, runtime in pairs]
+        for future in futures:
+            future.add_done_callback(lambda _: whole.advance(1))
         return [future.result() for future in futures]
 
 

@@ -106,4 +106,6 @@ def image_missing(container: Container) -> str:
 def to_load(container: Container, name: str, image: str) -> str:
     """The same of an image of ours."""
     load = f"sandwright export-image {name} --to {name}.tar && {container.engine} load --input {name}.tar"
-    return f"the image {image} is not here: {load}"
+    return (
+        f"the image {image} is not here: sandwright build-images --name {name}, or, where it is built, {load}"
+    )

@@ -23,6 +23,7 @@ from sandwright.methods.shared.shims import shim_values
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_fields
+from sandwright.render.hostnames import name_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
 from sandwright.render.watched import PLAN
@@ -81,6 +82,7 @@ def engine_plan(
         return done
     return replace(
         done,
+        **({} if outer else name_fields(policy)),
         proxy_image=PROXY_IMAGE,
         proxy_missing=to_load(made, "proxy", PROXY_IMAGE),
         proxy_network=OUTSIDE[made.engine],

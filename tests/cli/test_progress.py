@@ -1,0 +1,43 @@
+"""What is shown while a command works: one line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sandwright.cli import console
+
+
+@pytest.fixture
+def drawn() -> console._Drawn:
+    return console._Drawn(Console(file=io.StringIO(), force_terminal=True, width=200))
+
+
+def test_a_line_says_what_remains_first(drawn: console._Drawn) -> None:
+    """Of several things under way, the whole is what has a number of things, not of bytes."""
+    with drawn.step("94 packages", 32_100_000) as part, drawn.step("build", 3, unit="images") as whole:
+        part.advance(3_200_000)
+        whole.advance(1)
+        with drawn.step("dev linux/amd64: packages configure themselves", None, unit="packages"):
+            assert drawn.line().plain == (
+                "0:00 · build: 2 of 3 images left · 94 packages 3.2 MB of 32.1 MB"
+                " · dev linux/amd64: packages configure themselves"
+            )
+    assert drawn.line().plain == "0:00"
+
+
+def test_it_is_one_line_however_narrow(drawn: console._Drawn) -> None:
+    narrow = Console(file=io.StringIO(), width=30)
+    with drawn.step("x" * 20, 1, unit="images"), drawn.step("[red]y\n" * 20):
+        assert len(narrow.render_lines(drawn.line(), narrow.options)) == 1
+
+
+def test_a_log_gets_a_line_for_each_step_and_nothing_that_moves(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.watching() as progress, progress.step("build", 3, unit="images") as whole:
+        whole.advance(3)
+    shown = capsys.readouterr().err
+    assert shown.startswith("build: 3 images in 0.")
+    assert "\x1b" not in shown
+    assert "\r" not in shown
