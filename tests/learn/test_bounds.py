@@ -67,6 +67,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             place.write_text("x")
         Path(folder, "p/out").symlink_to("../.ssh")
         Path(folder, "p/up").symlink_to("../data")
+        for name, target in (("home", "."), ("root", "/"), ("both", "tool"), ("few", "mixed")):
+            Path(folder, f"to-{name}").symlink_to(target)
         Path(folder, "run").mkdir(mode=0o700)
         monkeypatch.setenv("HOME", folder)
         monkeypatch.setenv("XDG_RUNTIME_DIR", f"{folder}/run")
@@ -91,6 +93,10 @@ def _hostile(home: Path) -> list[Record]:
         f"{home}/p/out/key",
         f"{home}/p/up/1",
         f"{home}/p/../.ssh/key",
+        f"{home}/to-home/data/1",
+        f"{home}/to-root/etc/hostname",
+        f"{home}/to-both/secret/key",
+        f"{home}/to-few/1",
         f"{home}/p/a\n- /",
         "/proc/1/mem",
     ]
@@ -142,10 +148,17 @@ def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pyte
         assert allowed <= _allowed(learner.current, paths)
         reads = {each for each in allowed if each[0] == "read" and not _startup(now, each[1])}
         assert reads <= _allowed(learner.bounds.default, paths)
+        assert not _wide(now, home)
         assert not any(".ssh" in path or ".aws" in path or "credentials" in path for _, path in reads)
         assert reads
         assert not now.network.allow
         assert now.network.mode == learner.current.network.mode
+
+
+def _wide(policy: ResolvedPolicy, home: Path) -> set[str]:
+    """Directories of many things that are open as a whole, by whatever name."""
+    rules = {each.path for each in policy.filesystem.rules if each.kind == "read" and each.origin == "listed"}
+    return rules & {"/", "/etc", str(home), str(home.parent)}
 
 
 NETWORK = """schema: 1
@@ -172,6 +185,33 @@ def test_of_the_network_only_what_is_listed_is_proposed(home: Path) -> None:
         "network.localhost": "[8080]",
         "network.unix_sockets": "[/srv/good]",
     }
+
+
+HOSTS = {
+    "good.example:443": ("good.example", 443, '["good.example:443"]'),
+    "one.example": ("one.example", 443, "[one.example]"),
+    '"*.below.example"': ("*.below.example", 443, "[]"),
+    '"*"': ("*", 443, "[]"),
+    "other.example:*": ("other.example", 80, "[other.example]"),
+    "{host: near.example, private: true}": ("near.example", 80, "[{host: near.example, private: true}]"),
+}
+
+
+@pytest.mark.parametrize("allow", HOSTS)
+def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: str, home: Path) -> None:
+    """What is written without a port is both ports of the web; a name with a star in it is many hosts."""
+    (home / "p/sandbox.yaml").write_text(
+        f"schema: 1\nmethod: bwrap\nnetwork: {{mode: proxy, allow: [{allow}]}}\n"
+    )
+    host, port, expected = HOSTS[allow]
+    record = Record(hosts=frozenset({(host, port, "")}), whole=True)
+    command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
+    learner = Learner(command, lambda _: None, [record])
+    proposal = learner.proposed((None, False)).proposal
+    said = {each.split("=")[0]: each.partition("=")[2] for each in proposal.settings()}
+    assert said["network.allow"] == expected
+    after = resolved(command, proposal.settings()).network.allow
+    assert all(any(own.covers(each) for own in learner.current.network.allow) for each in after)
 
 
 @pytest.mark.parametrize(

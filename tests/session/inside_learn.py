@@ -68,5 +68,19 @@ def relink() -> None:
         file.read()
 
 
+def long_address() -> None:
+    """An address of the local family that is longer than any."""
+    with socket.socket(socket.AF_UNIX) as one:
+        address = ctypes.create_string_buffer(socket.AF_UNIX.to_bytes(2, sys.byteorder) + b"a" * 126, 128)
+        ctypes.CDLL(None).bind(one.fileno(), address, 128)
+
+
+def turn() -> None:
+    """The link by which the record's place is named leads elsewhere from now on."""
+    os.unlink("out")
+    os.symlink("../.ssh", "out")
+
+
 if __name__ == "__main__":
-    {"kinds": kinds, "names": names, "relink": relink}.get(sys.argv[1], lambda: flood(int(sys.argv[2])))()
+    known = {"kinds": kinds, "names": names, "relink": relink, "long_address": long_address, "turn": turn}
+    known.get(sys.argv[1], lambda: flood(int(sys.argv[2])))()

@@ -117,6 +117,38 @@ def test_a_link_is_never_granted_for_what_it_leads_to(learnt: Project) -> None:
     assert f"  read {learnt.home}/.ssh/key: denied" in said
 
 
+def test_a_link_to_a_directory_opens_no_more_of_it_than_was_read(learnt: Project) -> None:
+    """A policy's path counts by where it leads: the link alone would open all of the home."""
+    learnt.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/w]}\n")
+    for name in ("w", "data"):
+        (learnt.home / name).mkdir()
+    for name in ("read", "other"):
+        (learnt.home / "data" / name).write_text(name)
+    (learnt.home / "w" / "home").symlink_to(learnt.home)
+    words = ("--write", "--trust-policy", "--", "cat", str(learnt.home / "w/home/data/read"))
+    ended = learnt.sandwright("learn", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert learnt.run("cat", words[-1]).stdout == b"read"
+    ended = learnt.run("cat", str(learnt.home / "data/other"))
+    assert b"No such file" in ended.stderr
+
+
+def test_an_address_that_is_too_long_says_nothing_of_the_launchers_memory(learnt: Project) -> None:
+    record, _, _ = _learn(learnt, "recorded.py", "long_address", options=("--once",))
+    assert {each.address for each in record.contacts if each.action == "listen"} == {"a" * 108}
+
+
+def test_the_record_is_kept_where_its_name_led_at_first(learnt: Project) -> None:
+    (learnt.home / "records").mkdir()
+    (learnt.root / "out").symlink_to("../records")
+    words = ("--once", "--record", "out/record", "--", sys.executable, "-P", "recorded.py", "turn")
+    ended = learnt.sandwright("learn", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert (learnt.root / "out").readlink() == Path("../.ssh")
+    assert [each.name for each in (learnt.home / ".ssh").iterdir()] == ["key"]
+    assert read(learnt.home / "records" / "record").whole
+
+
 def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
     code = "import os; print(sorted(os.environ)); print(os.listdir('/proc/self/fd'))"
     ended = learnt.sandwright("learn", "--once", "--", sys.executable, "-P", "-c", code)
@@ -167,6 +199,22 @@ def test_a_superfluous_grant_is_taken_out(learnt: Project) -> None:
     assert b"without ~/needed: the command fails" in ended.stderr
     assert b"without ~/other: it passes, so that was taken out" in ended.stderr
     assert b"other" not in ended.stdout
+
+
+def test_a_variable_that_is_not_needed_is_taken_out(learnt: Project) -> None:
+    """Which ones a program reads can't be seen; what it does without one can."""
+    passed = '["...", NEEDED, "OTHER_*"]'
+    learnt.policy.write_text(f"schema: 1\nmethod: bwrap\nenvironment: {{pass: {passed}}}\n")
+    learnt.environment |= {"NEEDED": "1", "OTHER_ONE": "1"}
+    words = ("--trust-policy", "--necessary", "--write", "--", "sh", "-c", 'test "$NEEDED" = 1')
+    ended = learnt.sandwright("learn", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert b"without NEEDED: the command fails" in ended.stderr
+    assert b"without OTHER_*: it passes, so that was taken out" in ended.stderr
+    after = yaml.safe_load(learnt.policy.read_text())["environment"]["pass"]
+    assert "NEEDED" in after
+    assert {"TERM", "PATH"} <= set(after)
+    assert "OTHER_*" not in after
 
 
 def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt: Project) -> None:

@@ -49,11 +49,10 @@ def learn(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
     learner = Learner(command, say, [read(Path(each)) for each in merge])
-    if record and words:
-        _check_apart(Path(record), learner)
+    kept = _apart(Path(record), learner) if record else None
     learned = learner.learn(again=not once, necessary=necessary) if words else learner.proposed()
-    if record:
-        _keep(Path(record), learned)
+    if kept:
+        _keep(kept, learned)
     for line in _told(learner, learned):
         say(line)
     _show(Path(command.request().policy), learned, write=write)
@@ -68,10 +67,15 @@ def learn(
         raise VerdictError(f"the command does not pass under the proposal: {why}")
 
 
-def _check_apart(file: Path, learner: Learner) -> None:
-    """Raise UsageError for a file that the command could put something else in the place of."""
-    if learner.bounds.writable(str(file.parent.resolve() / file.name)):
+def _apart(file: Path, learner: Learner) -> Path:
+    """Where the record is kept: looked up before the command runs, which may turn links that it can write.
+
+    Raise UsageError for a file that the command could put something else in the place of.
+    """
+    place = file.parent.resolve() / file.name
+    if learner.bounds.writable(str(place)):
         raise UsageError(f"--record {file} is where the sandbox may write")
+    return place
 
 
 def _keep(file: Path, learned: Learned) -> None:
@@ -118,7 +122,8 @@ def _told(learner: Learner, learned: Learned) -> Iterator[str]:
     for item, needed in learned.necessary:
         yield f"without {item.value}: {'the command fails' if needed else 'it passes, so that was taken out'}"
     yield from _asked(learner, learned)
-    yield "variables: which a program reads can't be seen; environment stays as it is"
+    if learned.proposal.variables is None:
+        yield "variables: which a program reads can't be seen; environment stays as it is"
 
 
 def _asked(learner: Learner, learned: Learned) -> Iterator[str]:

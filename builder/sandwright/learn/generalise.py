@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.learn.needs import Bounds
 from sandwright.learn.tables import KEPT, MOST_GRANTS, NEVER_WHOLE, ROOTS, SIBLINGS
-from sandwright.policy.paths import ancestors
+from sandwright.policy.paths import ancestors, is_inside
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,30 @@ def read_grants(
         found[place] = ("the project" if place == project else known[0], known[1] + 1)
     collapsed = _collapsed(found, whole)
     return [PathGrant(path, why, count) for path, (why, count) in sorted(collapsed.items())][:MOST_GRANTS]
+
+
+def link_grants(
+    links: Mapping[str, set[str]], granted: Sequence[PathGrant], covered: Callable[[str], bool]
+) -> Iterator[PathGrant]:
+    """Grants that show the links by which what is granted was reached, and nothing more.
+
+    A policy's path counts by where it leads, so the name of a link to a directory opens all of the directory.
+    A link to what is not granted as a whole is shown by the name, through it, of something that is granted.
+    """
+    places = {each.path for each in granted}
+
+    def shown(path: str) -> bool:
+        return covered(path) or any(each in places for each in (path, *ancestors(path)))
+
+    for link, reached in sorted(links.items()):
+        if shown(link):
+            continue
+        target = os.path.realpath(link)
+        below = [each for each in sorted(reached) if is_inside(each, target) and shown(each)]
+        names = (link + each[len(target.rstrip("/")) :] for each in below)
+        name = link if shown(target) else next(names, None)
+        if name is not None:
+            yield PathGrant(name, "by a link", 1)
 
 
 def write_grants(writes: Mapping[str, set[str]], bounds: Bounds) -> list[PathGrant]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright.inputs import InputTracker
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
-from sandwright.learn.generalise import PathGrant, read_grants, write_grants
+from sandwright.learn.generalise import PathGrant, link_grants, read_grants, write_grants
 from sandwright.learn.needs import Bounds, Needs, needs
 from sandwright.learn.proposal import Item, Proposal, spelled
 from sandwright.policy.hosts import WEB_PORTS, host_pattern
@@ -115,8 +115,17 @@ class Learner:
         return learned
 
     def _ablate(self, learned: Learned, status: int) -> None:
-        """Leave out each grant: one without which the command passes as well is none of the proposal's."""
+        """Leave out each grant: one without which the command passes as well is none of the proposal's.
+
+        So with variables that are passed, but for those of the preset `default`.
+        """
+        passed, usual = self.current.environment.passed, self.bounds.default.environment.passed
+        if set(passed) - set(usual):
+            variables = tuple(Item(each, "is passed") for each in passed)
+            learned.proposal = replace(learned.proposal, variables=variables)
         for item in learned.proposal.items():
+            if item.value in usual:
+                continue
             less = learned.proposal.without(item)
             ended = attempt(self.command, less.settings(), (), say=self.say).status
             learned.necessary.append((item, ended != status))
@@ -132,7 +141,9 @@ class Learner:
         project = self.current.facts.project
         if not base.is_path_readable(project) and self.bounds.readable(project):
             reads[project] = {"read"}
-        granted = read_grants(reads, self.bounds, _covered(base))
+        covered = _covered(base)
+        granted = read_grants(reads, self.bounds, covered)
+        granted += link_grants(found.links, granted, covered)
         network = self.current.network
         proxied = network.mode == "proxy"
         hosts = tuple(self._hosts(found)) if proxied else None
@@ -165,17 +176,26 @@ class Learner:
                 yield Item(said, f"{each.why}{times}")
 
     def _hosts(self, found: Needs) -> Iterator[Item]:
-        """Hosts as the policy writes them: without a port for those of the web."""
+        """Hosts as the policy writes them: without a port where a line of it allows both of the web's.
+
+        Whoever asks for a name with a star in it reaches no host, and the name would open many.
+        """
+        allow, said = self.current.network.allow, set()
         for host, port in sorted(found.hosts):
             try:
                 pattern = host_pattern(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
             except ValueError:
                 continue  # nothing that a policy can name
-            allowing = [each for each in self.current.network.allow if each.matches(pattern.host, port)]
-            if allowing:
-                name = str(pattern).rpartition(":")[0] if port in WEB_PORTS else str(pattern)
-                private = not any(not each.private for each in allowing)
-                yield Item(name, f"was reached on port {port}", private)
+            allowing = [each for each in allow if each.matches(pattern.host, port)]
+            if not allowing or "*" in pattern.host:
+                continue
+            pattern = replace(pattern, private=all(each.private for each in allowing))
+            web = replace(pattern, ports=WEB_PORTS)
+            if port in WEB_PORTS and any(each.covers(web) for each in allow):
+                pattern = web
+            if pattern not in said:
+                said.add(pattern)
+                yield Item(str(pattern), f"was reached on port {port}", pattern.private)
 
 
 def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:

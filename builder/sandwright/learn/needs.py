@@ -61,10 +61,12 @@ class Needs:
     """What was needed and may be granted, by canonical path; `asked` is what may not, with why.
 
     `looks` were only looked at. `writes` are directories in which something was changed that the run found
-    there, or made. `asked` says why, by what was asked for and how.
+    there, or made. `links` are the symbolic links on the way, each with what was reached through it. `asked`
+    says why, by what was asked for and how.
     """
 
     reads: dict[str, set[str]] = field(default_factory=dict)
+    links: dict[str, set[str]] = field(default_factory=dict)
     looks: set[str] = field(default_factory=set)
     writes: dict[str, set[str]] = field(default_factory=dict)
     asked: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -107,9 +109,13 @@ def _add_read(found: Needs, access: Access, made: set[str], bounds: Bounds) -> N
     if not kinds:
         found.looks.add(path)
         return
-    for each in (path, *links_to(access.path), *(started_by(path) if "exec" in kinds else ())):
-        if bounds.readable(each) and not bounds.own(each):
-            found.reads.setdefault(each, set()).update(kinds)
+    for named, real in ((access.path, path), *(started_by(path) if "exec" in kinds else ())):
+        if not bounds.readable(real) or bounds.own(real):
+            continue
+        found.reads.setdefault(real, set()).update(kinds)
+        for link in links_to(named):
+            if bounds.readable(link) and not bounds.own(link):
+                found.links.setdefault(link, set()).add(real)
 
 
 def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> None:
@@ -190,10 +196,10 @@ def links_to(path: str) -> Iterator[str]:
         parts = [each for each in target.split("/") if each not in ("", ".")] + parts
 
 
-def started_by(path: str, depth: int = 4) -> Iterator[str]:
-    """What the kernel opens to start a program: the interpreter of a script, and of that one, with its links.
+def started_by(path: str, depth: int = 4) -> Iterator[tuple[str, str]]:
+    """What the kernel opens to start a program: the interpreter of a script, and of that one.
 
-    The loader that an ELF file names is what programs need to start anyway.
+    Each as it is named and what it is. The loader of an ELF file is what programs need to start anyway.
     """
     try:
         head = read_start(path, size=_HEAD)
@@ -203,7 +209,6 @@ def started_by(path: str, depth: int = 4) -> Iterator[str]:
     if not words or not words[0].startswith(b"/") or depth == 0:
         return
     named = os.fsdecode(words[0])
-    yield from links_to(named)
     real = os.path.realpath(named)
-    yield real
+    yield named, real
     yield from started_by(real, depth - 1)

@@ -52,6 +52,7 @@ class Proposal:
     localhost: tuple[Item, ...] | None = None
     unix_sockets: tuple[Item, ...] | None = None
     seccomp: str | None = None
+    variables: tuple[Item, ...] | None = None
 
     def settings(self) -> list[str]:
         """The settings of a run that say the same."""
@@ -69,13 +70,13 @@ class Proposal:
 
         optional = {
             name: None if (own := getattr(self, name)) is None else left(own)
-            for name in ("allow", "localhost", "unix_sockets")
+            for name in ("allow", "localhost", "unix_sockets", "variables")
         }
         return Proposal(left(self.read), left(self.write), mode=self.mode, seccomp=self.seccomp, **optional)
 
     def items(self) -> tuple[Item, ...]:
         """Every grant that can be left out."""
-        lists = (self.read, self.write, self.allow, self.localhost, self.unix_sockets)
+        lists = (self.read, self.write, self.allow, self.localhost, self.unix_sockets, self.variables)
         return tuple(each for items in lists for each in items or ())
 
     def edit(self, text: str) -> str:
@@ -112,6 +113,7 @@ class Proposal:
             ("network", "localhost"): self.localhost,
             ("network", "unix_sockets"): self.unix_sockets,
             ("process", "seccomp"): self.seccomp,
+            ("environment", "pass"): self.variables,
         }
         return {name: value for name, value in fields.items() if value is not None}
 

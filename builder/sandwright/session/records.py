@@ -28,7 +28,6 @@ KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
 """What is asked of a path. `look`: only whether it is there, and what it is."""
 
 CHANGES = frozenset({"write", "create", "remove"})
-MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,8 @@ class Record:
 def read(file: Path) -> Record:
     """The record in a file. Raise UsageError for what is none."""
     try:
-        with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES)
-        return parse(content.decode("ascii").splitlines())
+        with file.open(encoding="ascii") as opened:
+            return parse(opened)
     except OSError as fault:
         raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
     except (ValueError, KeyError, TypeError, AttributeError) as fault:

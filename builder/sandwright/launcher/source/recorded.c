@@ -169,11 +169,13 @@ static void write_address(FILE *out, const struct entry *each)
         struct sockaddr_in four;
         struct sockaddr_in6 six;
         struct sockaddr_un local;
-    } address = {.any = {0}};
-    memcpy(&address, each->text, each->length < sizeof address ? each->length : sizeof address);
+    } address;
+    size_t given = each->length < sizeof address.local ? each->length : sizeof address.local; /* the longest of them */
+    memset(&address, 0, sizeof address);
+    memcpy(&address, each->text, given);
     fprintf(out, "\"%s\": ", names[each->what]);
     if (address.any.sa_family == AF_UNIX) {
-        size_t head = offsetof(struct sockaddr_un, sun_path), length = each->length < head ? 0 : each->length - head;
+        size_t head = offsetof(struct sockaddr_un, sun_path), length = given < head ? 0 : given - head;
         fputs("\"unix\", ", out);
         write_text(out, "address", address.local.sun_path, length);
         return;
