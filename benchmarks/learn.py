@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +72,14 @@ SENSITIVE = (
 """Places that a command which doesn't use them has no business in; those that are not there count as well."""
 
 LIMIT = 1800.0
-_SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 _OWN = Path(__file__).parents[1]
 
 
 def main() -> None:
     """Run it: print a row for each command, and write all as JSON. Exit with 1 when one doesn't hold."""
-    words = _arguments()
+    words = arguments(__doc__, RESULTS / "learn.json")
     found: dict[str, Any] = json.loads(words.output.read_text()) if words.output.exists() else {}
-    os.environ["SANDWRIGHT"], os.environ["SANDWRIGHT_TRUST"] = str(_OWN), "1"
     for name, each in yaml.safe_load(COMMANDS.read_text()).items():
         missing = [tool for tool in each["needs"] if shutil.which(tool) is None]
         if missing or (words.only and name not in words.only.split(",")):
@@ -98,9 +97,10 @@ def main() -> None:
     sys.exit(0 if held else 1)
 
 
-def _arguments() -> argparse.Namespace:
+def arguments(description: str | None, output: Path) -> argparse.Namespace:
+    """The words of the command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="commands, comma-separated (default: all)")
     parser.add_argument("--rounds", type=int, default=3, help="of each contestant; 0: nothing is timed")
@@ -108,30 +108,36 @@ def _arguments() -> argparse.Namespace:
         "--sources", type=Path, default=RESULTS / "sources", help="where `projects` keeps them"
     )
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where copies are made")
-    parser.add_argument("--output", type=Path, default=RESULTS / "learn.json")
+    parser.add_argument("--output", type=Path, default=output)
     return parser.parse_args()
 
 
-def _measured(each: dict[str, Any], folder: Path, words: argparse.Namespace) -> dict[str, Any]:
+def prepare(each: Mapping[str, Any], folder: Path, sources: Path) -> None:
+    """Make the directory that the command runs in, with the policy that it is recorded under."""
+    os.environ["SANDWRIGHT"], os.environ["SANDWRIGHT_TRUST"] = str(_OWN), "1"
     if "source" in each:
-        shutil.copytree(words.sources / each["source"], folder, symlinks=True)
+        shutil.copytree(sources / each["source"], folder, symlinks=True)
     folder.mkdir(exist_ok=True)
     _sh(each.get("prepare", "true"), folder)
     policy = {"schema": 1, "method": "bwrap", **each.get("policy", {})}
     if each.get("registries"):
         policy["network"] = {"mode": "proxy", "allow": _registries()}
     (folder / "sandbox.yaml").write_text(yaml.safe_dump(policy, sort_keys=False))
+    _sh(each.get("reset", "true"), folder)
+
+
+def _measured(each: dict[str, Any], folder: Path, words: argparse.Namespace) -> dict[str, Any]:
+    prepare(each, folder, words.sources)
     record = folder.parent / "record"
     options = ["--write", "--record", str(record)]
-    _sh(each.get("reset", "true"), folder)
-    learned = _started(["learn", *options, "--", "sh", "-ec", each["learn"]], folder)
+    learned = started(["learn", *options, "--", "sh", "-ec", each["learn"]], folder)
     said = learned.stderr.decode(errors="replace")
     row: dict[str, Any] = {
         "learned": learned.returncode,
         "said": said[-1500:],
         "policy": learned.stdout.decode(),
     }
-    others = [_started(["run", "--", "sh", "-ec", other], folder) for other in each["others"]]
+    others = [started(["run", "--", "sh", "-ec", other], folder) for other in each["others"]]
     row["others"] = [other.returncode for other in others]
     row["why"] = [other.stderr.decode(errors="replace")[-600:] for other in others if other.returncode]
     row |= _granted(folder, record)
@@ -152,9 +158,10 @@ def _sh(command: str, folder: Path) -> None:
     subprocess.run(["sh", "-ec", command], cwd=folder, check=True, capture_output=True, timeout=LIMIT)
 
 
-def _started(words: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """A command of sandwright, run to its end."""
     return subprocess.run(
-        [*_SANDWRIGHT, *words],
+        [*SANDWRIGHT, *words],
         cwd=folder,
         capture_output=True,
         stdin=subprocess.DEVNULL,
@@ -165,22 +172,22 @@ def _started(words: list[str], folder: Path) -> subprocess.CompletedProcess[byte
 
 def _granted(folder: Path, record: Path) -> dict[str, Any]:
     """What the policy grants beside the preset `default`."""
-    now = _resolved(folder, ())
-    before = _resolved(folder, ("filesystem.read=[/]", "network.mode=none", "process.seccomp=default"))
+    now = resolved_in(folder, ())
+    before = resolved_in(folder, ("filesystem.read=[/]", "network.mode=none", "process.seccomp=default"))
     seen = records.read(record) if record.exists() else records.Record()
     touched = {path for access in seen.accesses for path in (access.path, access.real)}
     return {
-        "files": [_files(now), _files(before)],
+        "files": [files(now), files(before)],
         "calls": [len(profile(each.process.seccomp).outright()) for each in (now, before)],
         "hosts": [str(each) for each in now.network.allow],
-        "grants": sum(
-            rule.origin == "listed" for rule in now.filesystem.rules if rule.kind in ("read", "write")
-        ),
+        "grants": listed(now),
+        "text": (folder / "sandbox.yaml").read_text(),
         "open": [each for each in SENSITIVE if _is_open(now, each, touched)],
     }
 
 
-def _resolved(folder: Path, settings: tuple[str, ...]) -> ResolvedPolicy:
+def resolved_in(folder: Path, settings: tuple[str, ...]) -> ResolvedPolicy:
+    """The policy of a directory."""
     own = Path.cwd()
     os.chdir(folder)
     try:
@@ -196,10 +203,15 @@ def _is_open(policy: ResolvedPolicy, path: str, touched: set[str]) -> bool:
     return policy.is_path_readable(place) and not used
 
 
+def listed(policy: ResolvedPolicy) -> int:
+    """How many paths a policy grants by name."""
+    return sum(rule.origin == "listed" for rule in policy.filesystem.rules if rule.kind in ("read", "write"))
+
+
 _COUNTED: dict[str, int] = {}
 
 
-def _files(policy: ResolvedPolicy) -> int:
+def files(policy: ResolvedPolicy) -> int:
     """Regular files of the host that can be read, as far as no other file system is entered."""
     rules = (
         policy.filesystem.rules
@@ -215,10 +227,11 @@ def _files(policy: ResolvedPolicy) -> int:
     denied = [rule.path for rule in policy.filesystem.rules if rule.kind == "deny"]
     inside = [each for each in denied if any(f"{each}/".startswith(f"{root.rstrip('/')}/") for root in top)]
     shown = [root for root in top if not root.startswith(("/proc", "/sys", "/dev"))]
-    return sum(map(_below, shown)) - sum(map(_below, inside))
+    return sum(map(below, shown)) - sum(map(below, inside))
 
 
-def _below(root: str) -> int:
+def below(root: str) -> int:
+    """Regular files at and below a path, on one file system."""
     if root not in _COUNTED:
         words = ["find", root, "-xdev", "-type", "f", "-print0"]
         _COUNTED[root] = subprocess.run(words, capture_output=True, check=False).stdout.count(b"\0")
@@ -228,7 +241,7 @@ def _below(root: str) -> int:
 def _cost(each: dict[str, Any], folder: Path, rounds: int) -> dict[str, float]:
     """Seconds of processors, by contestant."""
     command = ["sh", "-ec", each["learn"]]
-    run = [*_SANDWRIGHT, "run", "--quiet", "--", *command]
+    run = [*SANDWRIGHT, "run", "--quiet", "--", *command]
     record = folder.parent / "record.timed"
     contestants: dict[str, tuple[list[str], dict[str, str]]] = {
         "bare": (command, {}),
