@@ -239,7 +239,7 @@ def below(root: str) -> int:
 
 
 def _cost(each: dict[str, Any], folder: Path, rounds: int) -> dict[str, float]:
-    """Seconds of processors, by contestant."""
+    """Seconds of processors, by contestant; `calls` with paths were recorded in one run."""
     command = ["sh", "-ec", each["learn"]]
     run = [*SANDWRIGHT, "run", "--quiet", "--", *command]
     record = folder.parent / "record.timed"
@@ -263,18 +263,21 @@ def _cost(each: dict[str, Any], folder: Path, rounds: int) -> dict[str, float]:
         ),
     }
     took: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, (words, more) in contestants.items():
+    for turn in range(rounds):
+        order = list(contestants.items())
+        for name, (words, more) in [*order[turn % len(order) :], *order[: turn % len(order)]]:
             _sh(each.get("reset", "true"), folder)
-            record.unlink(missing_ok=True)
+            if name == "recorded":
+                record.unlink(missing_ok=True)
             took[name].append(_timed(words, folder, more))
-    return {name: round(statistics.median(each), 3) for name, each in took.items()}
+    seen = records.read(record).seen
+    return {"calls": seen, **{name: round(statistics.median(each), 3) for name, each in took.items()}}
 
 
 def _timed(words: list[str], folder: Path, more: dict[str, str]) -> float:
     before = os.times()
     subprocess.run(
-        words, cwd=folder, env={**os.environ, **more}, capture_output=True, timeout=LIMIT, check=False
+        words, cwd=folder, env={**os.environ, **more}, capture_output=True, timeout=LIMIT, check=True
     )
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
