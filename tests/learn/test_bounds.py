@@ -12,6 +12,7 @@ import pytest
 
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand
+from sandwright.learn.generalise import read_grants
 from sandwright.learn.learn import Learner, resolved
 from sandwright.learn.needs import READS
 from sandwright.policy.resolved import ResolvedPolicy
@@ -159,6 +160,20 @@ def _wide(policy: ResolvedPolicy, home: Path) -> set[str]:
     """Directories of many things that are open as a whole, by whatever name."""
     rules = {each.path for each in policy.filesystem.rules if each.kind == "read" and each.origin == "listed"}
     return rules & {"/", "/etc", str(home), str(home.parent)}
+
+
+@pytest.mark.parametrize("name", ["/var/tmp", "/var/log", "/run", "~", "~/Documents", "/home/somebody"])
+def test_a_directory_of_many_things_that_was_listed_is_not_granted(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor when many of its entries were read."""
+    monkeypatch.setattr("os.path.isdir", lambda _: True)
+    place = name.replace("~", str(home))
+    (home / "p/sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")
+    command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
+    bounds = Learner(command, lambda _: None, []).bounds
+    reads = {place: {"list"}, **{f"{place}/{each}": {"read"} for each in "abcd"}}
+    assert place not in {each.path for each in read_grants(reads, bounds, lambda _: False)}
 
 
 NETWORK = """schema: 1

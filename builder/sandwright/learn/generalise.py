@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.learn.needs import Bounds
-from sandwright.learn.tables import KEPT, MOST_GRANTS, NEVER_WHOLE, ROOTS, SIBLINGS
+from sandwright.learn.tables import HOMES, KEPT, MOST_GRANTS, NEVER_WHOLE, ROOTS, SIBLINGS
 from sandwright.policy.paths import ancestors, is_inside
 
 
@@ -31,7 +31,8 @@ def read_grants(
     found: dict[str, tuple[str, int]] = {}
 
     def whole(directory: str) -> bool:
-        return directory not in never and bounds.readable(directory) and not bounds.opens_secret(directory)
+        many = directory in never or os.path.dirname(directory) == HOMES
+        return not many and bounds.readable(directory) and not bounds.opens_secret(directory)
 
     for path, kinds in sorted(reads.items()):
         if covered(path):

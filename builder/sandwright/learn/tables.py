@@ -40,11 +40,20 @@ KEPT: Mapping[str, str] = {
 """Caches of tools, which are one thing, with the word of the policy's field `cache`."""
 
 _SYSTEM = (
-    "/ /boot /data /dev /etc /home /media /mnt /opt /proc /root /run /srv /sys /tmp /var /var/cache /var/lib"
+    "/ /boot /data /dev /dev/shm /etc /home /media /mnt /opt /proc /root /run /run/user /srv /sys /tmp /var "
+    "/var/backups /var/cache /var/lib /var/log /var/mail /var/spool /var/tmp"
 )
-_HOME = "~ ~/.cache ~/.cargo ~/.config ~/.local ~/.local/share ~/.local/state ~/go"
+_HOME = (
+    "~ ~/.cache ~/.cargo ~/.config ~/.local ~/.local/share ~/.local/state ~/go "
+    "~/Desktop ~/Documents ~/Downloads ~/Music ~/Pictures ~/Videos"
+)
 NEVER_WHOLE: frozenset[str] = frozenset(f"{_SYSTEM} {_HOME}".split())
-"""Directories that hold things of many kinds: never granted as a whole, however much in them is read."""
+"""Directories that hold things of many kinds: never granted as a whole, however much in them is read.
+
+Nor is the home of a user, which lies in `HOMES`.
+"""
+
+HOMES = "/home"
 
 SIBLINGS = 4
 """From so many files of one directory on, the directory is granted."""
