@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +17,11 @@ from cluster.start import Cluster, cluster
 from pods import busybox_layer
 from proving import resolver
 from registryserver import registry_server
+from sandwright.methods.kubernetes.canary import cluster_canary
+from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
+from sandwright.methods.kubernetes.connection import connect
 from sandwright.methods.kubernetes.travel import REGISTRY
+from sandwright.methods.kubernetes.travel.layers import parse_registry
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.fixture import planted
@@ -40,7 +46,7 @@ NOT_HELD = dict.fromkeys(
 
 BREACHES = {
     "files/denied-directory", "files/denied-file", "files/denied-in-writable", "files/denied-names",
-    "files/read-only", "files/protected-absent", "links/symbolic-to-denied", "links/hard",
+    "files/read-only", "files/protected-absent", "links/symbolic-to-denied", "links/hard", "network/beside",
 }  # fmt: skip
 """What fails without our policy, among much else."""
 
@@ -64,10 +70,35 @@ def test_the_matrix_is_green(everyone: Person, tmp_path: Path, preset: str) -> N
     person = Person(everyone.cluster, tmp_path, tmp_path / "p", everyone.kubeconfig, everyone.variables)
     person.policy(f"extends: [{preset}]\n")
     ended = person.sandwright("verify", "--method", "kubernetes", "--json", str(tmp_path / "report"))
+    (Path(os.environ.get("SANDWRIGHT_TOLD", tmp_path)) / preset).write_text(ended.stdout)
     assert ended.returncode == 0, ended.stdout
     found = {each["probe"]: each["verdict"] for each in json.loads((tmp_path / "report").read_text())}
     assert {name: verdict for name, verdict in found.items() if verdict != "pass"} == NOT_HELD
     assert sum(verdict == "pass" for verdict in found.values()) > 90
+    assert not [name for name in namespaces(person) if "canary" in name]
+    said = [" ".join(line.split()) for line in ended.stdout.splitlines()]
+    for line in session(preset):
+        assert any(re.fullmatch(pattern(line), each) for each in said), line
+
+
+def namespaces(person: Person) -> list[str]:
+    """Those that are not on their way out."""
+    shown = person.cluster.kubectl("get", "namespaces", "--field-selector=status.phase=Active", "-o", "name")
+    return shown.text.split()
+
+
+def session(preset: str) -> list[str]:
+    """What the page shows of a preset's proof, without what is left out."""
+    page = (Path(__file__).parents[2] / "docs/methods/kubernetes.md").read_text()
+    blocks = re.findall(r"test_real_proof.py -->\n```\n(.*?)```", page, re.DOTALL)
+    (block,) = [each for each in blocks if f"extends: [{preset}]" in each]
+    return [line for line in block.splitlines() if line not in ("…", "") and not line.startswith("$")]
+
+
+def pattern(line: str) -> str:
+    """What is left out may be anything, and a time another one."""
+    text = re.escape(" ".join(line.split())).replace("…", ".*")
+    return re.sub(r"\d+\\\.\d\\ s", r"[0-9.]+ s", text)
 
 
 class PlainPod:
@@ -103,15 +134,23 @@ class PlainPod:
 
 def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> None:
     text = "schema: 1\nmethod: kubernetes\nextends: [default]\n"
-    with planted(Path("/var/tmp")) as fixture, listening(fixture.read, fixture.write, fixture.word) as heard:
+    connection = connect(KubernetesPlace(everyone.kubeconfig))
+    registry = parse_registry(everyone.variables[REGISTRY])
+    with (
+        planted(Path("/var/tmp")) as fixture,
+        listening(fixture.read, fixture.write, fixture.word) as heard,
+        cluster_canary(connection, "plain", registry) as remote,
+    ):
         resolve = at_fixture(resolver(text, tmp_path / "p"), fixture)
         policy = resolve(fixture.settings())
-        subject = ProofSubject("kubernetes", policy, fixture, heard, canaries(policy))
+        subject = ProofSubject("kubernetes", policy, fixture, heard, canaries(policy), remote)
         probes = [each for each in catalogue(subject) if not each.skip and not each.alone]
         fixture.root.chmod(0o755)
         pod = PlainPod(everyone.cluster, fixture.root, fixture.program)
         remaining = iter(pod.attempt([step.attempt for probe in probes for step in probe.asked]))
         outcomes = [judge(each, "kubernetes", [next(remaining) for _ in each.asked]) for each in probes]
     failed = {each.probe for each in outcomes if each.verdict is Verdict.FAIL}
+    (beside,) = [each for each in outcomes if each.probe == "network/beside"]
+    assert "the listener beside the sandbox was reached" in beside.evidence
     assert failed >= BREACHES, BREACHES - failed
     assert sum(each.verdict is not Verdict.PASS for each in outcomes) > 60

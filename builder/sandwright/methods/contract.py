@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
@@ -165,6 +166,27 @@ Delivery = Literal["", "sent", "killed"]
 """What became of a signal: nobody is there yet; it was sent; the command would die of it, and was killed."""
 
 
+class RemoteCanary(Protocol):
+    """A listener on the network where sandboxes run that don't run here: at an address and a TCP port."""
+
+    @property
+    def address(self) -> str:
+        """Its IP address there."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+        ...
+
+    def first_word(self, control: str) -> str:
+        """What was said there first, after something without a policy has come and said `control`.
+
+        Raise SandwrightError where nothing could come.
+        """
+        ...
+
+
 class Backend(Protocol):
     """A method that runs sandboxes here."""
 
@@ -211,6 +233,13 @@ class Backend(Protocol):
 
     def remove(self, leftover: Leftover) -> None:
         """Remove one thing that `leftovers` named. Raise SandwrightError when it stays."""
+        ...
+
+    def canary(self, policy: ResolvedPolicy) -> AbstractContextManager[RemoteCanary | None]:
+        """A listener for the length of a `with` where a policy's sandboxes run; None where that is here.
+
+        Raise SandwrightError.
+        """
         ...
 
     def discard(self, policy: ResolvedPolicy) -> None:

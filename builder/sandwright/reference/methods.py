@@ -247,6 +247,7 @@ def _probes(method: str) -> tuple[Probe, ...]:
     for text, uid in itertools.product(POLICIES, (facts.uid, 0)):
         policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
-        subject = ProofSubject(method, policy, fixture, listeners, canaries, word="word")
+        remote = "none is started" if registry.properties(method).travels else ""
+        subject = ProofSubject(method, policy, fixture, listeners, canaries, remote, word="word")
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}
     return tuple(probe for name, probe in found.items() if ": " not in name)

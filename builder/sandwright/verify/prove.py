@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sandwright.egress import proxy
-from sandwright.errors import RenderError, ToolMissing, UsageError
+from sandwright.errors import RenderError, SandwrightError, ToolMissing, UsageError
 from sandwright.methods import registry
+from sandwright.methods.contract import RemoteCanary
 from sandwright.policy.collect import observe
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
@@ -86,9 +87,11 @@ def prove(
         whole = resolve(settings)
         policy = with_kept_limits(whole, declaration)
         names = canaries(policy)
+        remote: RemoteCanary | str = ""
         if registry.properties(method).travels:
             names = Canaries({}, {**names.withheld, **names.passed})
-        subject = ProofSubject(method, policy, fixture, listeners, names)
+            remote = _remote(stack, method, policy)
+        subject = ProofSubject(method, policy, fixture, listeners, names, remote)
         environment = {
             **base_environment(fixture.state),
             **provision.environment,
@@ -127,6 +130,14 @@ def prove(
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
         notes = [*stricter, *notes, _granted(subject), *provision.notes]
         return MethodProof(method, tuple(outcomes), tuple(notes), weaker)
+
+
+def _remote(stack: contextlib.ExitStack, method: str, policy: ResolvedPolicy) -> RemoteCanary | str:
+    """A listener where the sandbox will run, or why there is none."""
+    try:
+        return stack.enter_context(registry.backend(method).canary(policy)) or ""
+    except SandwrightError as error:
+        return f"no listener could be started beside the sandbox: {error}"
 
 
 def at_fixture(resolve: Resolve, fixture: Fixture) -> Resolve:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sandwright.methods import registry
+from sandwright.methods.contract import RemoteCanary
 from sandwright.methods.properties import Properties
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.resolved import ResolvedPolicy
@@ -35,13 +36,17 @@ class Canaries:
 
 @dataclass(frozen=True)
 class ProofSubject:
-    """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it."""
+    """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it.
+
+    `remote` is a listener where sandboxes run that don't run here, or says why there is none.
+    """
 
     method: str
     policy: ResolvedPolicy
     fixture: Fixture
     listeners: CanaryListeners
     canaries: Canaries
+    remote: RemoteCanary | str = ""
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property

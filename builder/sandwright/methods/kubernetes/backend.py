@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import Question
-from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight
+from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
 from sandwright.methods.kubernetes import records
 from sandwright.methods.kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
@@ -22,6 +22,7 @@ from sandwright.methods.kubernetes.objects import field, path_of, text
 from sandwright.methods.kubernetes.records import OWNER, SESSION, JobRecord
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.methods.kubernetes.support import DECLARATION
+from sandwright.methods.kubernetes.travel import REGISTRY
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
@@ -110,6 +111,14 @@ class Kubernetes(Launched):
         if _is_ours(connection, record):
             remove_job(connection, record.namespace, record.job)
         record.forget()
+
+    def canary(self, policy: ResolvedPolicy) -> AbstractContextManager[RemoteCanary]:
+        """A Pod in a namespace beside the policy's."""
+        from sandwright.methods.kubernetes.canary import cluster_canary  # noqa: PLC0415 - for `verify` alone
+        from sandwright.methods.kubernetes.travel.layers import parse_registry  # noqa: PLC0415
+
+        registry = parse_registry(os.environ.get(REGISTRY, ""))
+        return cluster_canary(connect(), sandbox_name(policy), registry)
 
     def discard(self, policy: ResolvedPolicy) -> None:
         """The namespace, with all that is in it, where it bears our labels."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker, Question
-from sandwright.methods.contract import Delivery, Leftover, Preflight, Terminal
+from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCanary, Terminal
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 
@@ -82,6 +82,13 @@ class Launched(ABC):
     def remove(self, leftover: Leftover) -> None:
         """There is nothing to remove."""
         raise HostError(f"{leftover} can't be removed")
+
+    def canary(
+        self,
+        policy: ResolvedPolicy,  # noqa: ARG002
+    ) -> contextlib.AbstractContextManager[RemoteCanary | None]:
+        """None: sandboxes run here."""
+        return contextlib.nullcontext()
 
     def discard(self, policy: ResolvedPolicy) -> None:  # noqa: B027 - most leave nothing
         """There is nothing to remove."""

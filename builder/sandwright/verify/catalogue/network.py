@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+from sandwright.errors import SandwrightError
+from sandwright.methods.contract import RemoteCanary
 from sandwright.methods.shared.engine.container import PROXY
 from sandwright.render.recipe import proxy_environment, sandbox_environment
 from sandwright.runtime.probe.protocol import attempt
@@ -80,6 +82,8 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
         step(outside, "tcp", "2606:4700:4700::1111", 443),
         controls=control,
     )
+    if subject.remote:
+        yield _remote(subject.remote, outside, control)
     if subject.linux and not behind:
         yield _probe(
             "interfaces",
@@ -87,6 +91,33 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
             ProbeStep(attempt("read", "/proc/net/dev"), "net.interfaces", lacks=tuple(_interfaces())),
             controls=control,
         )
+
+
+def _remote(remote: RemoteCanary | str, claim: str, control: tuple[ProbeStep, ...]) -> Probe:
+    """A witness beside the sandbox: it hears the first who comes, and that must be who comes for control."""
+    word = uuid.uuid4().hex
+    found = ("192.0.2.1", 9) if isinstance(remote, str) else (remote.address, remote.port)
+    return Probe(
+        "network/beside",
+        Family.NETWORK,
+        "nobody else is reached where the sandbox runs: a listener there hears only what has no policy",
+        (step(claim, "tcp", *found, word),),
+        control,
+        None if isinstance(remote, str) else lambda: _silent_there(remote, word),
+        skip=remote if isinstance(remote, str) else "",
+    )
+
+
+def _silent_there(remote: RemoteCanary, word: str) -> str | None:
+    own = uuid.uuid4().hex
+    try:
+        first = remote.first_word(own)
+    except SandwrightError as error:
+        return f"the listener beside the sandbox was not tried: {error}"
+    if first == own:
+        return None
+    said = "was reached" if word in first else "hears nothing, from what has no policy neither"
+    return f"the listener beside the sandbox {said}"
 
 
 def _proxy(subject: ProofSubject) -> Probe:

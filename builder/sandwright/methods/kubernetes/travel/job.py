@@ -9,17 +9,21 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from sandwright.methods.kubernetes.copier import COPIER
 from sandwright.methods.kubernetes.pod import TMP_LIMIT, UID
-from sandwright.methods.kubernetes.travel.layers import PROGRAM
 
+PROGRAM = f"/{COPIER.name}"
 RETURN = "return"
 """The container that reads the volume when the command has ended."""
 
 FILL = "fill"
 IMAGE, VOLUME = "/project", "/volume"
+CARRIER_MEMORY = 128
+"""MiB that each container of ours may use."""
+
 _LIMITS = {
     "requests": {"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "16Mi"},
-    "limits": {"memory": "128Mi", "ephemeral-storage": "16Mi"},
+    "limits": {"memory": f"{CARRIER_MEMORY}Mi", "ephemeral-storage": "16Mi"},
 }
 
 Json = dict[str, Any]
@@ -34,11 +38,20 @@ def with_project(job: Json, image: str, *, returns: bool) -> Json:
         if volume.pop("persistentVolumeClaim", None) is not None:
             name = volume["name"]
             volume["emptyDir"] = {"sizeLimit": TMP_LIMIT}
-    mount = {"name": name, "mountPath": VOLUME}
-    pod["initContainers"] = [_container(FILL, image, [PROGRAM, "fill", IMAGE, VOLUME], mount)]
+    fill, back = carriers(image, name)
+    pod["initContainers"] = [fill]
     if returns:
-        pod["containers"].append(_container(RETURN, image, [PROGRAM, "wait"], mount))
+        pod["containers"].append(back)
     return made
+
+
+def carriers(image: str = "", volume: str = "project") -> tuple[Json, Json]:
+    """The container that fills the volume, and the one that reads it."""
+    mount = {"name": volume, "mountPath": VOLUME}
+    return (
+        _container(FILL, image, [PROGRAM, "fill", IMAGE, VOLUME], mount),
+        _container(RETURN, image, [PROGRAM, "wait"], mount),
+    )
 
 
 def diff_command(limit: int) -> list[str]:

@@ -21,6 +21,7 @@ from sandwright.image.layout import Blob, StagingArea, staging
 from sandwright.methods.kubernetes.copier import COPIER
 from sandwright.methods.kubernetes.travel.rules import ProjectRules
 from sandwright.methods.kubernetes.travel.snapshot import Snapshot, take_snapshot
+from sandwright.prebuilt import PrebuiltProgram
 from sandwright.registry.credentials import auth_files
 from sandwright.registry.graph import ImageGraph, walk
 from sandwright.registry.push import PushResult, push
@@ -39,7 +40,6 @@ from sandwright.rootfs.descriptor import (
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 
 PLAIN = "http://"
-PROGRAM = f"/{COPIER.name}"
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,13 @@ def parse_registry(text: str) -> Registry:
     return Registry(reference, plain)
 
 
-class SnapshotImage:
-    """A snapshot as an image in a staging area: its `graph`, and the `snapshot` that says what is in it."""
+class StagedImage:
+    """An image in a staging area: its `graph`."""
 
-    def __init__(self, area: StagingArea, graph: ImageGraph, snapshot: Snapshot) -> None:
-        """Made by `snapshot_image`."""
+    def __init__(self, area: StagingArea, graph: ImageGraph) -> None:
+        """Made by `program_image`."""
         self._area = area
         self.graph = graph
-        self.snapshot = snapshot
 
     @property
     def digest(self) -> str:
@@ -94,28 +93,51 @@ class SnapshotImage:
         return (self._area.path / Blob.of(descriptor).name).open("rb")
 
 
+class SnapshotImage(StagedImage):
+    """One with a project in it; `snapshot` says what of it."""
+
+    def __init__(self, area: StagingArea, graph: ImageGraph, snapshot: Snapshot) -> None:
+        """Made by `snapshot_image`."""
+        super().__init__(area, graph)
+        self.snapshot = snapshot
+
+
 @contextmanager
 def snapshot_image(rules: ProjectRules, folder: Path) -> Iterator[SnapshotImage]:
     """The project as it is now, for the length of a `with`; its blobs are below `folder`."""
     with staging(folder) as area, ThreadPoolExecutor(2) as pool:
         layers, snapshot = _project_layers(rules, area, pool)
-        documents: dict[str, bytes] = {}
-        entries = []
-        for platform in COPIER.platforms:
-            program = _program_layer(area, pool, platform)
-            manifest = _manifest(area, documents, platform, [program, *layers])
-            entries.append(replace(manifest, platform=Platform(*platform.split("/"))))
-        index = {
-            "schemaVersion": 2,
-            "mediaType": OCI_INDEX,
-            "manifests": [
-                each.document(platform={"os": each.platform.os, "architecture": each.platform.architecture})
-                for each in entries
-                if each.platform
-            ],
-        }
-        root = _document(area, documents, OCI_INDEX, index)
-        yield SnapshotImage(area, walk(root, lambda each: documents[each.digest], "snapshot"), snapshot)
+        yield SnapshotImage(area, _graph(area, pool, COPIER, layers), snapshot)
+
+
+@contextmanager
+def program_image(program: PrebuiltProgram, folder: Path) -> Iterator[StagedImage]:
+    """A program of ours at the root and nothing else, likewise."""
+    with staging(folder) as area, ThreadPoolExecutor(2) as pool:
+        yield StagedImage(area, _graph(area, pool, program, []))
+
+
+def _graph(
+    area: StagingArea, pool: Executor, program: PrebuiltProgram, layers: list[WrittenLayer]
+) -> ImageGraph:
+    """An index of one image for each platform of a cluster's nodes: the program below the layers."""
+    documents: dict[str, bytes] = {}
+    entries = []
+    for platform in COPIER.platforms:
+        first = _program_layer(area, pool, program, platform)
+        manifest = _manifest(area, documents, platform, program.name, [first, *layers])
+        entries.append(replace(manifest, platform=Platform(*platform.split("/"))))
+    index = {
+        "schemaVersion": 2,
+        "mediaType": OCI_INDEX,
+        "manifests": [
+            each.document(platform={"os": each.platform.os, "architecture": each.platform.architecture})
+            for each in entries
+            if each.platform
+        ],
+    }
+    root = _document(area, documents, OCI_INDEX, index)
+    return walk(root, lambda each: documents[each.digest], "snapshot")
 
 
 def _project_layers(
@@ -134,22 +156,28 @@ def _project_layers(
     return [writers[number].layer for number in sorted(writers)], snapshot
 
 
-def _program_layer(area: StagingArea, pool: Executor, platform: str) -> WrittenLayer:
-    content = COPIER.path(platform).read_bytes()
+def _program_layer(
+    area: StagingArea, pool: Executor, program: PrebuiltProgram, platform: str
+) -> WrittenLayer:
+    content = program.path(platform).read_bytes()
     with writing_layer(area, pool, Event()) as writer:
-        name = COPIER.name.encode()
+        name = program.name.encode()
         writer.add(TarEntry(name, EntryKind.FILE, 0o755, size=len(content)), iter((content,)))
     return writer.layer
 
 
 def _manifest(
-    area: StagingArea, documents: dict[str, bytes], platform: str, layers: list[WrittenLayer]
+    area: StagingArea,
+    documents: dict[str, bytes],
+    platform: str,
+    program: str,
+    layers: list[WrittenLayer],
 ) -> Descriptor:
     system, architecture = platform.split("/")
     config = {
         "os": system,
         "architecture": architecture,
-        "config": {"Entrypoint": [PROGRAM]},
+        "config": {"Entrypoint": [f"/{program}"]},
         "rootfs": {"type": "layers", "diff_ids": [each.diff_id for each in layers]},
     }
     about = area.add(canonical(config))
