@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from websocketserver import read_messages, serve_program
+from websocketserver import read_messages, serve_program, serve_terminal
 
 Json = dict[str, Any]
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -33,6 +33,7 @@ class FakeCluster:
     So many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the
     same. `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace.
     `reads`: the log does not end before the command's input does, which is kept as `read`.
+    `shown` is what a terminal shows first, `seen` what comes from it, by channels; a `!` breaks it off.
     `waits`: the log does not end before the Job is deleted. `vanishes`: the Pod is gone after its log.
     `late`: so many looks at the Job until it has `conditions`. `new`: so many Pods are refused as the
     namespace was just made. `program` is what a program in a container answers (by the container's name and
@@ -64,6 +65,8 @@ class FakeCluster:
     made: list[Json] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
     read: bytes = b""
+    shown: bytes = b""
+    seen: list[tuple[int, bytes]] = field(default_factory=list)
     fed: threading.Event = field(default_factory=threading.Event)
     following: threading.Event = field(default_factory=threading.Event)
 
@@ -176,6 +179,10 @@ def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
             query = dict(urllib.parse.parse_qsl(parsed.query))
             if self.headers.get("Upgrade", "").lower() == "websocket":
                 fake.asked.append(f"GET {parsed.path.rpartition('/')[2]}")
+                if parsed.path.endswith("/attach") and query.get("tty"):
+                    if serve_terminal(self, fake.shown, fake.seen, breaks=b"!"):
+                        fake.state = {"terminated": {"exitCode": 7, "reason": "Error"}}
+                    return
                 if parsed.path.endswith("/attach"):
                     fake.read = read_messages(self)
                     fake.fed.set()

@@ -8,6 +8,7 @@ import hashlib
 import http.server
 import json
 import struct
+from collections.abc import Iterator
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _PIECE = 1 << 15
@@ -50,15 +51,44 @@ def read_messages(request: http.server.BaseHTTPRequestHandler) -> bytes:
     """Accept, and read to the end: what was sent to channel 0."""
     accept(request)
     found = b""
+    for channel, data in _messages(request):
+        assert channel == 0
+        found += data
+    return found
+
+
+def serve_terminal(
+    request: http.server.BaseHTTPRequestHandler, shown: bytes, seen: list[tuple[int, bytes]], *, breaks: bytes
+) -> bool:
+    """Accept, show something, then every key that comes, until ^D; say whether it came to that.
+
+    What came is in `seen`, with its channel. After `breaks` the connection breaks off.
+    """
+    accept(request)
+    _send(request, b"\x01" + shown)
+    for channel, data in _messages(request):
+        seen.append((channel, data))
+        if channel == 0 and data == b"\x04":
+            _send(request, b"\x03" + json.dumps(_status(0)).encode())
+            request.wfile.write(b"\x88\x00")
+            return True
+        if channel == 0 and data == breaks:
+            return False
+        if channel == 0:
+            _send(request, b"\x01<" + data + b">")
+    return False
+
+
+def _messages(request: http.server.BaseHTTPRequestHandler) -> Iterator[tuple[int, bytes]]:
+    """Each message's channel and data, to the end."""
     while (head := request.rfile.read(2)) and head[0] & 15 != 8:
         size = head[1] & 127
         if size == 126:
             (size,) = struct.unpack(">H", request.rfile.read(2))
         mask, data = request.rfile.read(4), request.rfile.read(size)
         plain = bytes(each ^ mask[at % 4] for at, each in enumerate(data))
-        assert plain[0] == 0
-        found += plain[1:]
-    return found
+        if head[0] & 15 in (1, 2):
+            yield plain[0], plain[1:]
 
 
 def _status(status: int) -> dict[str, object]:

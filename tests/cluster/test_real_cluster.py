@@ -13,13 +13,14 @@ import pytest
 
 from cluster import programs
 from cluster.configuration import write_kubeconfig
-from cluster.person import LIMIT, Person
+from cluster.person import LIMIT, SANDWRIGHT, Person
 from cluster.start import Cluster, cluster
 from pods import busybox_layer
 from sandwright.methods.kubernetes import admission
 from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
 from sandwright.methods.kubernetes.connection import connect
 from sandwright.methods.kubernetes.start import read_manifests
+from session.terminals import Terminal, terminal
 from thorough import THOROUGH
 
 pytestmark = [
@@ -181,6 +182,51 @@ def test_orphans(person: Person) -> None:
     assert person.left() != []
     shown = person.sandwright("cleanup")
     assert person.left() == [], shown.stdout + shown.stderr
+
+
+def test_a_terminal(person: Person) -> None:
+    """A person at a real one: keys, the window's size, ^C, and a connection that breaks off."""
+    person.policy(PLAIN)
+    argv = (*SANDWRIGHT, "run", "--", "sh", "-i")
+    with terminal(argv, person.project, person.environ) as window:
+        window.type(b"\r")
+        window.read_until(b"$ ")
+        window.type(b"stty size; tty; echo a$((1 + 1))b\r")
+        shown = window.read_until(b"a2b\r\n")
+        assert b"31 117\r\n" in shown
+        assert b"/dev/pts/0\r\n" in shown
+        window.resize(20, 70)
+        window.type(b"sleep 2; stty size\r")
+        window.read_until(b"20 70\r\n")
+        window.type(b"sleep 100\r")
+        time.sleep(1)
+        window.type(b"\x03")
+        window.type(b"echo said $?\r")
+        window.read_until(b"said 130\r\n")
+        person.cluster.restart("kubelet", after=1)
+        eventually(lambda: _answers(window), "nobody answers after the kubelet's restart", LIMIT)
+        window.type(b"exit 7\r")
+        assert window.end() == 7
+        assert window.settings == window.before
+    eventually(lambda: person.left() == [], "the Job is there still")
+
+
+def _answers(window: Terminal) -> bool:
+    window.type(b"echo b$((1 + 2))c\r")
+    time.sleep(3)
+    return window.shows(b"b3c\r\n")
+
+
+@pytest.mark.parametrize("times", range(3))
+def test_what_a_quick_command_shows(person: Person, times: int) -> None:
+    """Nothing of it is lost or comes twice, whether it ends before somebody is attached or not."""
+    person.policy(PLAIN)
+    argv = (*SANDWRIGHT, "run", "--", "sh", "-c", f"for i in 1 2 3; do echo $i; sleep 0.{times}; done")
+    with terminal(argv, person.project, person.environ) as window:
+        assert window.end() == 0
+        shown = window.rest().replace(b"\r\r\n", b"\r\n")
+    assert shown.count(b"1\r\n2\r\n3\r\n") == 1
+    assert shown.count(b"\n3\r") == 1, shown
 
 
 def test_parts_that_restart(person: Person) -> None:

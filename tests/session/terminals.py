@@ -59,6 +59,16 @@ class Terminal:
         shown, found, self._seen = self._seen.partition(text)
         return shown + found
 
+    def shows(self, text: bytes) -> bool:
+        """Whether it has shown something by now."""
+        while select.select([self.master], [], [], 0)[0]:
+            self._seen += os.read(self.master, 65536)
+        return text in self._seen
+
+    def rest(self) -> bytes:
+        """What was shown and not read."""
+        return self._seen
+
     def end(self) -> int:
         """The exit status, as shells have it."""
         deadline = time.monotonic() + WAIT

@@ -31,8 +31,8 @@ def is_fed() -> bool:
     return not null and not os.isatty(0)
 
 
-def may_feed(connection: Connection, namespace: str) -> bool:
-    """Whether we have the right to send input."""
+def may_attach(connection: Connection, namespace: str) -> bool:
+    """Whether we have the right to attach something to a container: input, or a terminal."""
     return all(may(connection, namespace, verb, "Pod", "attach") for verb in ("get", "create"))
 
 

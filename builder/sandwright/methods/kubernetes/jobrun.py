@@ -133,8 +133,12 @@ class JobRun:
             except (ApiRefused, ApiUnreachable):
                 time.sleep(_BREATH)
             time.sleep(_LOOK)  # the status is known a little later than the end of the log
-            if self._look() is None or self._terminated() is not None or self._over():
+            if self.is_over():
                 return
+
+    def is_over(self) -> bool:
+        """Whether the container has ended, or its Pod is gone."""
+        return self._look() is None or self._terminated() is not None or self._over()
 
     def end(self) -> ContainerEnd:
         """How it ended. Raise TimeIsUp; Lost where the cluster does not say."""

@@ -1,9 +1,9 @@
 """Runs a command as a Job of a rendered sandbox, from this process: what `launch` is to other methods.
 
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
-output; it reads what comes on standard input, unless that is a terminal. It exits as the command does: with
-124 when its time was up, and with 125 when it was not run as it was rendered, how it ended is not known, or
-it ended with 0 and not all that it wrote came back. A signal ends the Job first.
+output; it reads what comes on standard input. Where both are a terminal, it has one. It exits as the command
+does: with 124 when its time was up, and with 125 when it was not run as it was rendered, how it ended is not
+known, or it ended with 0 and not all that it wrote came back. A signal ends the Job first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, NoReturn
 from sandwright.errors import HostError, SandwrightError
 from sandwright.methods.kubernetes import admission
 from sandwright.methods.kubernetes.connection import ApiRefused, Connection, Json, connect
-from sandwright.methods.kubernetes.feeding import feed, is_fed, may_feed, with_input
+from sandwright.methods.kubernetes.feeding import feed, is_fed, may_attach, with_input
 from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright.methods.kubernetes.records import JobRecord, owner
+from sandwright.methods.kubernetes.terminal import converse, has_terminal, with_terminal
 from sandwright.methods.kubernetes.travel import REGISTRY, RIGHTS
 from sandwright.visible import visible
 
@@ -79,9 +80,10 @@ def _run(
 ) -> int:
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
-    fed = is_fed() and _may_feed(connection, namespace)
-    if fed:
-        job = documents["job.yaml"] = with_input(job)
+    talks = has_terminal() and _may_attach(connection, namespace, "has no terminal")
+    fed = is_fed() and _may_attach(connection, namespace, "reads nothing")
+    if talks or fed:
+        job = documents["job.yaml"] = with_terminal(job) if talks else with_input(job)
     check(connection, documents, RIGHTS if journey is not None else ())
     for line in journey.send() if journey is not None else ():
         say(line)
@@ -91,24 +93,33 @@ def _run(
     place = connection.place
     record = JobRecord(session, name, namespace, place.kubeconfig, place.context)
     record.write()
-    return _watched(JobRun(connection, made), record, journey, fed=fed)
+    follow = converse if talks else _fed if fed else JobRun.follow
+    return _watched(JobRun(connection, made), record, journey, follow)
 
 
-def _may_feed(connection: Connection, namespace: str) -> bool:
-    if may_feed(connection, namespace):
+def _may_attach(connection: Connection, namespace: str, otherwise: str) -> bool:
+    if may_attach(connection, namespace):
         return True
-    say(f"the command reads nothing: in the namespace {namespace} we may not: get and create pods/attach")
+    say(f"the command {otherwise}: in the namespace {namespace} we may not: get and create pods/attach")
     return False
 
 
-def _watched(running: JobRun, record: JobRecord, journey: Journey | None, *, fed: bool) -> int:
+def _fed(running: JobRun, write: Callable[[bytes], None]) -> None:
+    feed(running.connection, running.pod)
+    running.follow(write)
+
+
+def _watched(
+    running: JobRun,
+    record: JobRecord,
+    journey: Journey | None,
+    follow: Callable[[JobRun, Callable[[bytes], None]], None],
+) -> int:
     """From its creation to its removal."""
     try:
         running.create()
         running.await_start()
-        if fed:
-            feed(running.connection, running.pod)
-        running.follow(_write)
+        follow(running, _write)
         ended = running.end()
         if ended.reason == "OOMKilled":
             say("it was killed: the memory that the policy gives it was used up")

@@ -35,6 +35,11 @@ class Channels:
         with _explained():
             self._socket.send_binary(bytes((channel,)) + data)
 
+    def ping(self) -> None:
+        """Have the other side give a sign of life. Raise ApiUnreachable."""
+        with _explained():
+            self._socket.ping()
+
     def messages(self) -> Iterator[tuple[int, bytes]]:
         """What comes, to the end. Raise ApiUnreachable where it breaks off."""
         from websocket import ABNF  # noqa: PLC0415 - comes with the client
