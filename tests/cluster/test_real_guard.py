@@ -52,7 +52,7 @@ def _volume(source: Json) -> Weaken:
     return lambda pod: pod["volumes"].append({"name": "more", **source})
 
 
-def _without(*names: str | int) -> Weaken:
+def without(*names: str | int) -> Weaken:
     def weaken(pod: Any) -> None:
         for name in names[:-1]:
             pod = pod[name]
@@ -68,9 +68,9 @@ WEAKENED: dict[str, tuple[Weaken, str]] = {
     "hostIPC": (_pod({"hostIPC": True, "hostUsers": True}), "spec.hostIPC"),
     "shareProcessNamespace": (_pod({"shareProcessNamespace": True}), "spec.shareProcessNamespace"),
     "hostUsers": (_pod({"hostUsers": True}), "spec.hostUsers"),
-    "hostUsers absent": (_without("hostUsers"), "spec.hostUsers"),
+    "hostUsers absent": (without("hostUsers"), "spec.hostUsers"),
     "token": (_pod({"automountServiceAccountToken": True}), "spec.automountServiceAccountToken"),
-    "token by default": (_without("automountServiceAccountToken"), "spec.automountServiceAccountToken"),
+    "token by default": (without("automountServiceAccountToken"), "spec.automountServiceAccountToken"),
     "service account": (_pod({"serviceAccountName": "other"}), "spec.serviceAccountName"),
     "nodeName": (_pod({"nodeName": "node-1"}), "spec.nodeName"),
     "nodeSelector": (_pod({"nodeSelector": {"kubernetes.io/hostname": "node-1"}}), "spec.nodeSelector"),
@@ -88,7 +88,7 @@ WEAKENED: dict[str, tuple[Weaken, str]] = {
     "nameservers": (_pod({"dnsConfig": {"nameservers": ["1.1.1.1"]}}), "spec.dnsConfig"),
     "restartPolicy": (_pod({"restartPolicy": "OnFailure"}), "spec.restartPolicy"),
     "time": (_pod({"activeDeadlineSeconds": 61}), "spec.activeDeadlineSeconds"),
-    "no time": (_without("activeDeadlineSeconds"), "spec.activeDeadlineSeconds"),
+    "no time": (without("activeDeadlineSeconds"), "spec.activeDeadlineSeconds"),
     "grace": (_pod({"terminationGracePeriodSeconds": 3600}), "spec.terminationGracePeriodSeconds"),
     "sysctls": (
         _pod_security({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]}),
@@ -124,7 +124,7 @@ WEAKENED: dict[str, tuple[Weaken, str]] = {
         "spec.containers[0].securityContext.seccompProfile",
     ),
     "no security context": (
-        _without("containers", 0, "securityContext"),
+        without("containers", 0, "securityContext"),
         "spec.containers[0].securityContext",
     ),
     "privileged": (
@@ -193,7 +193,7 @@ WEAKENED: dict[str, tuple[Weaken, str]] = {
     "no mount": (_container({"volumeMounts": []}), "spec.containers[0].volumeMounts"),
     "memory": (_limits({"memory": "65Mi"}), "spec.containers[0].resources.limits.memory"),
     "no memory": (
-        _without("containers", 0, "resources", "limits", "memory"),
+        without("containers", 0, "resources", "limits", "memory"),
         "spec.containers[0].resources.limits.memory",
     ),
     "processors": (_limits({"cpu": "1"}), "spec.containers[0].resources.limits.cpu"),

@@ -101,6 +101,30 @@ def test_the_pods_policy_leaves_out_nobody_but_the_proxy() -> None:
     assert conditions["pods"].replace("!=", "==") == conditions["proxy"]
 
 
+def test_a_project_travels_out_of_no_repository_unless_an_operator_names_one() -> None:
+    """The name is in a namespace that no run's rights reach, and without it nothing is admitted."""
+    documents = _documents(POLICIES["project"])
+    told = documents["projects.yaml"]
+    assert told["data"] == {"repository": ""}
+    spec = documents["admission-pods-policy.yaml"]["spec"]
+    assert spec["paramKind"] == {"apiVersion": "v1", "kind": "ConfigMap"}
+    assert documents["admission-pods-binding.yaml"]["spec"]["paramRef"] == {
+        "name": told["metadata"]["name"],
+        "namespace": "sandwright-profiles",
+        "parameterNotFoundAction": "Deny",
+    }
+    images = [each["expression"] for each in spec["validations"] if "repository" in each["expression"]]
+    assert len(images) == 2
+    assert all("params.data.repository != '' && " in each for each in images)
+    (entered,) = documents["admission-exec-policy.yaml"]["spec"]["validations"]
+    assert "request.subResource == 'exec' && " in entered["expression"]
+    for case in ("plain", "proxy"):
+        others = _documents(POLICIES[case])
+        assert "projects.yaml" not in others
+        assert "params" not in json.dumps(others)
+        assert others["admission-exec-policy.yaml"]["spec"]["validations"][0]["expression"] == "false"
+
+
 HOSTILE = ("'", '"', "\\", "') || true || ('", "\n", "\u2028", "\x07", "é")
 
 

@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.methods.kubernetes.pod import TMP_LIMIT
+from sandwright.methods.kubernetes.travel.job import FILL, RETURN, carriers
+
 Json = dict[str, Any]
 
 MAKERS = (
@@ -29,6 +32,12 @@ INDEX = "JOB_COMPLETION_INDEX"
 ROWS = ("rows", "/.sandwright-row", "fleet-")
 """A fleet's volume of rows: its name, where it is mounted, and what its ConfigMap's name begins with."""
 
+TRAVELS = "has(object.spec.initContainers)"
+"""Whether a Pod's project travels."""
+
+REPOSITORY = "params.data.repository"
+"""Out of which repository; empty where none may."""
+
 _TOLERATED = (
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -37,7 +46,7 @@ _TOLERATED = (
 """Taints that the API server lets each Pod tolerate for a while."""
 
 _POD_ABSENT = (
-    *("initContainers", "ephemeralContainers", "affinity", "topologySpreadConstraints", "hostAliases"),
+    *("ephemeralContainers", "affinity", "topologySpreadConstraints", "hostAliases"),
     *("resourceClaims", "resources", "hostnameOverride", "setHostnameAsFQDN", "overhead", "imagePullSecrets"),
 )
 _POD_SECURITY_ABSENT = (
@@ -80,8 +89,48 @@ def pod_rules(pod: Mapping[str, Any], labels: Mapping[str, str]) -> list[FieldRu
         *(_absent("spec", "object.spec", name) for name in _POD_ABSENT),
         *_pod_security(pod["securityContext"]),
         *_volumes(pod["volumes"]),
-        *_one_container(pod["containers"][0]),
+        *_containers(pod),
     ]
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
+    """One, or where the project travels those that carry it besides, as closed as that one."""
+    at = "object.spec.containers"
+    yield from _one_container(pod["containers"][0], "spec.containers[0]", f"{at}[0]")
+    if not has_project(pod):
+        yield FieldRule("spec.containers", f"size({at}) == 1", "must be one")
+        yield _absent("spec", "object.spec", "initContainers")
+        return
+    most = f"size({at}) == 1 || {TRAVELS} && size({at}) == 2"
+    yield FieldRule("spec.containers", most, f"must be one, and {RETURN} where the project travels")
+    first = "object.spec.initContainers"
+    yield FieldRule("spec.initContainers", f"!{TRAVELS} || size({first}) == 1", f"must be {FILL} or absent")
+    fill, back = carriers()
+    yield from _carrier(fill, "spec.initContainers[0]", f"{first}[0]", TRAVELS)
+    yield from _carrier(back, "spec.containers[1]", f"{at}[1]", f"size({at}) > 1")
+
+
+def has_project(pod: Mapping[str, Any]) -> bool:
+    """Whether a rendered Pod has a project, which may travel in place of its claim."""
+    return any("persistentVolumeClaim" in each for each in pod["volumes"])
+
+
+def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[FieldRule]:
+    """The rules for a container of ours, for where it is there. Its image is in the operator's repository."""
+    rules = [
+        *_one_container(container, field, at),
+        _equal(f"{field}.command", at, "command", container["command"]),
+        _absent(field, at, "args"),
+    ]
+    for each in rules:
+        if each.field != f"{field}.image":
+            yield FieldRule(each.field, f"!({there}) || ({each.expression})", each.must)
+    named = f"{at}.image.startsWith({REPOSITORY} + '@sha256:')"
+    yield FieldRule(
+        f"{field}.image",
+        f"!({there}) || {REPOSITORY} != '' && {named}",
+        "must be of the repository that the ConfigMap of projects names",
+    )
 
 
 def _identity(labels: Mapping[str, str]) -> Iterator[FieldRule]:
@@ -173,6 +222,10 @@ def _volumes(volumes: Sequence[Json]) -> Iterator[FieldRule]:
         f"(each.name == {_text(name)} && has(each.configMap) && has(each.configMap.name) && "
         f"each.configMap.name.startsWith({_text(begins)}))"
     )
+    for each in volumes:
+        if "persistentVolumeClaim" in each:
+            travelling = _volume({"name": each["name"], "emptyDir": {"sizeLimit": TMP_LIMIT}})
+            rendered.append(f"({TRAVELS} && {travelling})")
     yield FieldRule(
         "spec.volumes",
         f"!has(object.spec.volumes) || object.spec.volumes.all(each, {' || '.join(rendered)})",
@@ -194,21 +247,21 @@ def _volume(volume: Json) -> str:
     return f"({' && '.join(parts)})"
 
 
-def _one_container(container: Json) -> Iterator[FieldRule]:
-    yield FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one")
-    at, field = "object.spec.containers[0]", "spec.containers[0]"
+def _one_container(container: Json, field: str, at: str) -> Iterator[FieldRule]:
     for name in ("name", "image", "imagePullPolicy"):
         yield _equal(f"{field}.{name}", at, name, container[name])
     yield _equal(f"{field}.workingDir", at, "workingDir", container.get("workingDir"))
     for name in _CONTAINER_ABSENT:
         yield _absent(field, at, name)
-    yield from _container_security(f"{field}.securityContext", f"{at}.securityContext")
-    yield _environment(f"{field}.env", at, container["env"])
+    yield from _container_security(
+        f"{field}.securityContext", f"{at}.securityContext", container["securityContext"]
+    )
+    yield _environment(f"{field}.env", at, container.get("env", []))
     yield _mounts(f"{field}.volumeMounts", at, container["volumeMounts"])
     yield from _limits(f"{field}.resources", f"{at}.resources", container["resources"])
 
 
-def _container_security(field: str, at: str) -> Iterator[FieldRule]:
+def _container_security(field: str, at: str, security: Json) -> Iterator[FieldRule]:
     yield FieldRule(field, f"has({at})", "must be there")
     yield _default(field, at, "privileged", False)
     yield _equal(f"{field}.allowPrivilegeEscalation", at, "allowPrivilegeEscalation", False)
@@ -225,7 +278,7 @@ def _container_security(field: str, at: str) -> Iterator[FieldRule]:
         "must be absent",
     )
     for name in _SECURITY_ABSENT:
-        yield _absent(field, at, name)
+        yield _equal(f"{field}.{name}", at, name, security.get(name))
 
 
 def _environment(field: str, at: str, env: Sequence[Json]) -> FieldRule:
@@ -259,7 +312,7 @@ def _mounts(field: str, at: str, mounts: Sequence[Json]) -> FieldRule:
 
 def _mount(mount: Json) -> str:
     parts = [f"each.{name} == {_text(mount[name])}" for name in ("name", "mountPath")]
-    parts.append(f"(has(each.readOnly) && each.readOnly) == {_text(mount['readOnly'])}")
+    parts.append(f"(has(each.readOnly) && each.readOnly) == {_text(mount.get('readOnly', False))}")
     for name in ("subPath", "subPathExpr"):
         parts.append(f"(has(each.{name}) ? each.{name} : '') == {_text(mount.get(name, ''))}")
     return f"({' && '.join(parts)})"

@@ -6,11 +6,14 @@ other Pod than the rendered one, for whoever has rights in the namespace.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from sandwright.methods.kubernetes.cel import FieldRule, pod_rules
+from sandwright.methods.kubernetes.cel import FieldRule, has_project, pod_rules
 from sandwright.methods.kubernetes.fleets.objects import fleet_namespace
 from sandwright.methods.kubernetes.naming import labels, selector
+from sandwright.methods.kubernetes.travel.job import RETURN, diff_command
+from sandwright.methods.kubernetes.travel.returned import MOST
 
 Json = dict[str, Any]
 
@@ -18,12 +21,25 @@ _POLICY = "ValidatingAdmissionPolicy"
 _VERSION = "admissionregistration.k8s.io/v1"
 
 
+PROFILES = "sandwright-profiles"
+"""The namespace of what writes filters to nodes, and of what operators alone may change."""
+
+
+def projects_name(name: str) -> str:
+    """The ConfigMap that says out of which repository a sandbox's projects may travel."""
+    return f"{name}-projects"
+
+
 def guards(name: str, pod: Json, proxy: Json | None) -> list[Json]:
     """The policies of a sandbox's namespaces, each with its binding. `proxy` is the proxy's PodSpec."""
-    found = [
-        *_policy(name, "pods", pod_rules(pod, selector(name)), _PODS, _not_proxy() if proxy else []),
-        *_policy(name, "exec", [_NO_EXEC], _EXEC, []),
-    ]
+    pods = _policy(name, "pods", pod_rules(pod, selector(name)), _PODS, _not_proxy() if proxy else [])
+    entered = [_ONLY_READER if has_project(pod) else _NO_EXEC]
+    found = [*pods, *_policy(name, "exec", entered, _EXEC, [])]
+    if has_project(pod):
+        policy, binding = (each["spec"] for each in pods)
+        policy["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+        where = {"name": projects_name(name), "namespace": PROFILES}
+        binding["paramRef"] = {**where, "parameterNotFoundAction": "Deny"}
     if proxy is not None:
         found += _policy(name, "proxy", _proxy_rules(proxy), _PODS, _only_proxy())
     return found
@@ -32,6 +48,12 @@ def guards(name: str, pod: Json, proxy: Json | None) -> list[Json]:
 _PODS = {"operations": ["CREATE", "UPDATE"], "resources": ["pods", "pods/ephemeralcontainers", "pods/resize"]}
 _EXEC = {"operations": ["CONNECT"], "resources": ["pods/exec", "pods/portforward", "pods/proxy"]}
 _NO_EXEC = FieldRule("pods/exec", "false", "nobody enters a sandbox, or its network, from outside")
+_ONLY_READER = FieldRule(
+    "pods/exec",
+    f"request.subResource == 'exec' && has(object.container) && object.container == '{RETURN}' && "
+    f"has(object.command) && object.command == {json.dumps(diff_command(MOST))}",
+    f"nobody enters a sandbox, or its network, from outside, but to ask {RETURN} what was changed",
+)
 _COMPONENT = "object.metadata.?labels[?'app.kubernetes.io/component'].orValue('')"
 
 

@@ -12,23 +12,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandwright.methods.kubernetes import job
+from sandwright.methods.kubernetes.cel import has_project
 from sandwright.methods.kubernetes.filters import pod_filter
 from sandwright.methods.kubernetes.fleets.objects import fleet_namespace
-from sandwright.methods.kubernetes.guard import guards
+from sandwright.methods.kubernetes.guard import PROFILES, guards, projects_name
 from sandwright.methods.kubernetes.naming import labels, sandbox_name, selector
 from sandwright.methods.kubernetes.network import network_policy
 from sandwright.methods.kubernetes.pod import DISK, Placed, pod_spec, uses_gvisor
 from sandwright.methods.kubernetes.proxy import proxy_objects
 from sandwright.methods.kubernetes.render import PROFILE
+from sandwright.methods.kubernetes.travel.job import CARRIER_MEMORY
 from sandwright.methods.kubernetes.volumes import volume_mounts
 from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_artifact, json_text
 
 Json = dict[str, Any]
-
-PROFILES = "sandwright-profiles"
-"""The namespace of what writes filters to nodes: nothing else needs a path of a node."""
 
 NODE_PROFILES = "/var/lib/kubelet/seccomp"
 """Where a kubelet looks for filters, unless it was told of another root."""
@@ -59,10 +58,11 @@ def _base(policy: ResolvedPolicy, placed: Placed, content: str) -> Iterator[Arti
     yield _manifest("namespace-fleet.yaml", "the namespace of fleets", fleets)
     if uses_gvisor(policy):
         yield _manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
+    pod = pod_spec(policy, placed)
     yield _manifest("quota.yaml", "what the namespace of single runs may hold", job.quota(policy, name))
     for space, suffix in ((name, ""), (fleet_namespace(name), "-fleet")):
         yield _manifest(
-            f"limitrange{suffix}.yaml", "the most that a container may ask for", _limits(policy, name, space)
+            f"limitrange{suffix}.yaml", "the most that a container may ask for", _limits(policy, pod, space)
         )
     around = [network_policy(policy, name)]
     if any(mount.holds == "empty-file" for mount in placed.mounts):
@@ -73,12 +73,14 @@ def _base(policy: ResolvedPolicy, placed: Placed, content: str) -> Iterator[Arti
         yield _manifest(file, "as each run applies it", each)
     proxy = next((each for each in around if each["kind"] == "Deployment"), None)
     proxy_pod = proxy["spec"]["template"]["spec"] if proxy is not None else None
-    for each in guards(name, pod_spec(policy, placed), proxy_pod):
+    for each in guards(name, pod, proxy_pod):
         kind = "binding" if each["kind"].endswith("Binding") else "policy"
         part = each["metadata"]["name"].rpartition("-")[2]
         yield _manifest(f"admission-{part}-{kind}.yaml", "who may make which Pods", each)
     for each in _profile_objects(name, placed.profile, content):
         yield _manifest(f"profile-{each['kind'].lower()}.yaml", "puts the filter on each node", each)
+    if has_project(pod):
+        yield _manifest("projects.yaml", "out of which repository projects may travel", _projects(name))
 
 
 def _manifest(name: str, purpose: str, document: Json) -> Artifact:
@@ -95,12 +97,20 @@ def _kustomization(names: list[str]) -> Artifact:
     return _manifest("kustomization.yaml", "all of the base, in order: kubectl apply -k", document)
 
 
-def _limits(policy: ResolvedPolicy, name: str, space: str) -> Json:
-    """No container asks for more than the sandbox's does, or than the proxy's where there is one."""
+def _projects(name: str) -> Json:
+    """An empty name lets none travel."""
+    metadata = {"name": projects_name(name), "namespace": PROFILES, "labels": labels(name, "profile")}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"repository": ""}}
+
+
+def _limits(policy: ResolvedPolicy, pod: Json, space: str) -> Json:
+    """No container asks for more than the sandbox's, the proxy's, and those that carry a project."""
+    name = sandbox_name(policy)
     most = {"ephemeral-storage": DISK["limits"]}
     proxied = policy.network.mode == "proxy"
     if policy.resources.memory is not None:
-        most["memory"] = str(max(policy.resources.memory, 256 << 20 if proxied else 0))
+        others = 256 << 20 if proxied else CARRIER_MEMORY << 20 if has_project(pod) else 0
+        most["memory"] = str(max(policy.resources.memory, others))
     if policy.resources.cpus is not None:
         most["cpu"] = f"{max(round(policy.resources.cpus * 1000), 500 if proxied else 0)}m"
     metadata = {"name": "sandbox", "namespace": space, "labels": labels(name)}
