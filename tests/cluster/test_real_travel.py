@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 from cluster import programs
 from cluster.person import Person
 from cluster.start import cluster
+from cluster.test_real_carriers import let_travel
+from cluster.test_real_cluster import eventually
+from cluster.test_real_guard import install
 from pods import busybox_layer
 from registryserver import registry_server
 from sandwright.methods.kubernetes.travel import REGISTRY
@@ -112,3 +116,35 @@ def test_what_the_command_reads(person: Person) -> None:
     ended = person.run("sh", "-c", "md5sum; exit 4", reads=text)
     assert ended.returncode == 4, ended.stderr
     assert ended.stdout.split() == [hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), "-"]
+
+
+def test_each_run_of_a_fleet_has_the_project_as_it_was(person: Person) -> None:
+    """What one run writes no other one sees, and it does not come back."""
+    script = "cat src/a.c; ls -A secrets; echo more >>src/a.c; exit $(($(wc -l <src/a.c) - 2))"
+    fleet = ("fleet", "--name", "along", "--count", "4", "--parallel", "2", "--", "sh", "-c", script)
+    ended = person.sandwright(*fleet)
+    assert ended.returncode == 0, ended.stderr
+    assert "each run has the project as it is now" in ended.stderr
+    lines = [json.loads(line) for line in (person.project / "fleet-along.jsonl").read_text().splitlines()]
+    assert {each["index"]: (each["status"], each["output"]) for each in lines} == dict.fromkeys(
+        range(4), (0, "int a;\n")
+    )
+    assert (person.project / "src/a.c").read_text() == "int a;\n"
+
+
+def test_it_travels_under_an_operators_policies(person: Person) -> None:
+    """There and back, through the repository that the operator names; nobody else is let in."""
+    install(person)
+    let_travel(person, person.variables[REGISTRY].removeprefix("http://"))
+    eventually(lambda: person.run("true").returncode == 0, "nothing travels", 120)
+    script = "cat src/a.c; echo started; sleep 20; echo changed >src/a.c; exit 3"
+    with person.start("sh", "-c", script) as running:
+        assert running.stdout is not None
+        assert [running.stdout.readline() for _ in range(2)] == [b"int a;\n", b"started\n"]
+        within = ("--namespace", person.name())
+        (pod,) = person.cluster.kubectl("get", "pods", *within, "-o", "name").text.split()
+        for container, words in (("sandbox", ["true"]), ("return", ["/projectcopy", "wait"])):
+            into = ("exec", *within, pod, "--container", container, "--", *words)
+            assert "pods/exec: nobody enters" in person.cluster.kubectl(*into, check=False).stderr
+        assert running.wait(240) == 3
+    assert (person.project / "src/a.c").read_text() == "changed\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from sandwright.methods.kubernetes.fleets.objects import fleet_documents, fleet_
 from sandwright.methods.kubernetes.fleets.records import FleetRecord
 from sandwright.methods.kubernetes.objects import differences, path_of, rows, text
 from sandwright.methods.kubernetes.records import SESSION, owner
-from sandwright.methods.kubernetes.start import check, read_manifests
+from sandwright.methods.kubernetes.start import check, read_manifests, say
+from sandwright.methods.kubernetes.travel.journey import Journey, prepared
 
 Json = dict[str, Any]
 
 _NEEDED = (("watch", "Job"), ("list", "Job"), ("patch", "Job"), ("watch", "Pod"))
 """The rights that a fleet needs beside those of a run."""
+
+STAYS = "each run has the project as it is now; what a run writes to it does not come back"
 
 
 def start(directory: Path, order: FleetOrder) -> ClusterFleet:
@@ -32,6 +36,15 @@ def start(directory: Path, order: FleetOrder) -> ClusterFleet:
         )
     connection = connect()
     documents = read_manifests(directory)
+    with prepared(directory, documents["job.yaml"], suffix=f"-{order.name}", returns=False) as journey:
+        if journey is not None:
+            documents["job.yaml"] = journey.job
+        return _start(connection, documents, order, journey)
+
+
+def _start(
+    connection: Connection, documents: Mapping[str, Json], order: FleetOrder, journey: Journey | None
+) -> ClusterFleet:
     proxied = admission.is_proxied(admission.manifests_of(documents))
     documents = fleet_documents(documents, order, proxied=proxied)
     session = secrets.token_hex(8)
@@ -40,6 +53,8 @@ def start(directory: Path, order: FleetOrder) -> ClusterFleet:
         rows_map(order, job)  # it refuses what it can't hold before anything is made
     check(connection, {**documents, "job.yaml": job})
     _check_rights(connection, job, order)
+    for line in (*journey.send(), STAYS) if journey is not None else ():
+        say(line)
     place = connection.place
     record = FleetRecord(order.name, session, "", job, place.kubeconfig, place.context)
     with records.new(record):

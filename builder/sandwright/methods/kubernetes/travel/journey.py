@@ -45,14 +45,23 @@ Json = dict[str, Any]
 class Journey:
     """A project that travels. `job` is the Job that takes it along."""
 
-    def __init__(self, job: Json, rules: ProjectRules, image: SnapshotImage, registry: Registry) -> None:
+    def __init__(
+        self,
+        job: Json,
+        rules: ProjectRules,
+        image: SnapshotImage,
+        registry: Registry,
+        *,
+        tag: str,
+        returns: bool,
+    ) -> None:
         """Nothing is sent yet."""
         self._rules = rules
         self._image = image
         self._registry = registry
-        self._tag = str(job["metadata"]["name"])[:128]
+        self._tag = tag[:128]
         reference = f"{registry.reference.host}/{registry.reference.repository}@{image.digest}"
-        self.job = with_project(job, reference, returns=rules.writes)
+        self.job = with_project(job, reference, returns=returns and rules.writes)
 
     def send(self) -> list[str]:
         """Push the snapshot; say what was left out. Raise RegistryError, WrongContent."""
@@ -78,9 +87,12 @@ class Journey:
 
 
 @contextmanager
-def prepared(directory: Path, job: Json) -> Iterator[Journey | None]:
+def prepared(
+    directory: Path, job: Json, *, suffix: str = "", returns: bool = True
+) -> Iterator[Journey | None]:
     """The journey of a rendered Job's project, for the length of a `with`; None where none travels.
 
+    Its image is tagged with the Job's name and a `suffix`. It `returns` where the policy lets it be written.
     Raise UsageError for a registry that can't be one, HostError for a project that can't be sent.
     """
     named = os.environ.get(REGISTRY, "")
@@ -91,7 +103,8 @@ def prepared(directory: Path, job: Json) -> Iterator[Journey | None]:
     registry = parse_registry(named)
     rules = read_rules(parse_rules((directory / FILE).read_bytes()), pod)
     with _scratch("snapshot") as folder, snapshot_image(rules, folder) as image:
-        yield Journey(job, rules, image, registry)
+        tag = f"{job['metadata']['name']}{suffix}"
+        yield Journey(job, rules, image, registry, tag=tag, returns=returns)
 
 
 @contextmanager
