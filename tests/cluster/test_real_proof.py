@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -70,14 +69,15 @@ def test_the_matrix_is_green(everyone: Person, tmp_path: Path, preset: str) -> N
     person = Person(everyone.cluster, tmp_path, tmp_path / "p", everyone.kubeconfig, everyone.variables)
     person.policy(f"extends: [{preset}]\n")
     ended = person.sandwright("verify", "--method", "kubernetes", "--json", str(tmp_path / "report"))
-    (Path(os.environ.get("SANDWRIGHT_TOLD", tmp_path)) / preset).write_text(ended.stdout)
     assert ended.returncode == 0, ended.stdout
     found = {each["probe"]: each["verdict"] for each in json.loads((tmp_path / "report").read_text())}
     assert {name: verdict for name, verdict in found.items() if verdict != "pass"} == NOT_HELD
     assert sum(verdict == "pass" for verdict in found.values()) > 90
     assert not [name for name in namespaces(person) if "canary" in name]
+    policy, shown = session(preset)
+    assert policy == (person.project / "sandbox.yaml").read_text()
     said = [" ".join(line.split()) for line in ended.stdout.splitlines()]
-    for line in session(preset):
+    for line in filter(lambda line: line not in ("", "…"), shown.splitlines()):
         assert any(re.fullmatch(pattern(line), each) for each in said), line
 
 
@@ -87,12 +87,15 @@ def namespaces(person: Person) -> list[str]:
     return shown.text.split()
 
 
-def session(preset: str) -> list[str]:
-    """What the page shows of a preset's proof, without what is left out."""
+def session(preset: str) -> tuple[str, str]:
+    """What the page shows of a preset's proof: the policy, and what was said."""
     page = (Path(__file__).parents[2] / "docs/methods/kubernetes.md").read_text()
-    blocks = re.findall(r"test_real_proof.py -->\n```\n(.*?)```", page, re.DOTALL)
-    (block,) = [each for each in blocks if f"extends: [{preset}]" in each]
-    return [line for line in block.splitlines() if line not in ("…", "") and not line.startswith("$")]
+    begins = "test_real_proof.py -->\n```\n$ cat sandbox.yaml\n"
+    blocks = re.findall(
+        f"{re.escape(begins)}(.*?)\\$ sandwright verify --method kubernetes\\n(.*?)```", page, re.DOTALL
+    )
+    ((policy, shown),) = [each for each in blocks if f"extends: [{preset}]" in each[0]]
+    return policy, shown
 
 
 def pattern(line: str) -> str:

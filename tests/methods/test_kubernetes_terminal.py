@@ -35,7 +35,7 @@ def _at_terminal(folder: Path, fake: FakeCluster, keys: tuple[tuple[bytes, bytes
 
 def test_keys_the_size_and_the_status(tmp_path: Path) -> None:
     """^C is a key, and no signal here. The prompt is shown once, though the log may have it, too."""
-    fake = FakeCluster(state=RUNNING, log=b"motd\r\n", shown=b"motd\r\n$ ")
+    fake = FakeCluster(state=RUNNING, log=b"motd\n", shown=b"motd\r\n$ ")
     status, shown = _at_terminal(tmp_path, fake, ((b"", b"$ "), (b"ls\r", b"<ls\r>"), (b"\x03", b"<\x03>")))
     assert status == 7
     assert shown == b"motd\r\n$ <ls\r><\x03>"

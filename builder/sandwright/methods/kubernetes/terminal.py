@@ -117,10 +117,13 @@ def _gathered(shown: queue.SimpleQueue[bytes]) -> bytes:
 
 
 def _log(running: JobRun) -> bytes:
-    """What the command wrote in whole lines until now; nothing where the node does not say."""
+    """What the command wrote in whole lines until now; nothing where the node does not say.
+
+    Some runtimes leave out of a line's end what its terminal had put in (containerd).
+    """
     try:
         with running.connection.stream(f"{running.pod}/log", silence=_ALIVE, container="sandbox") as pieces:
-            return b"".join(pieces)
+            return b"".join(pieces).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     except (ApiRefused, ApiUnreachable):
         return b""
 
