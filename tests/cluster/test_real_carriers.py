@@ -62,7 +62,7 @@ TRAVELLING: dict[str, tuple[Weaken, str]] = {
     "the last image": (_return({"image": "sandwright/debian:latest"}), "spec.containers[1].image"),
     "the last command": (_return({"command": ["/projectcopy", "x"]}), "spec.containers[1].command"),
     "a third": (lambda pod: pod["containers"].append(OTHER), "spec.containers"),
-    "nothing first": (without("initContainers"), "spec.containers"),
+    "nothing first": (without("initContainers"), "spec.volumes"),
     "more of the project": (
         lambda pod: _project(pod)["emptyDir"].update({"sizeLimit": "1Ti"}),
         "spec.volumes",
