@@ -1,4 +1,4 @@
-"""The README's first commands by landlock, from a wheel, in a container of our image `debian`."""
+"""The README's first commands by landlock and vm, from a wheel, in a container of our image `debian`."""
 
 from __future__ import annotations
 
@@ -45,20 +45,36 @@ degrade:
 """
 """The README's, but for a file of the project that is denied, and with what landlock can't accepted."""
 
+VM_POLICY = """\
+schema: 1
+method: vm
+network: {mode: none}
+filesystem:
+  write: [$PROJECT]
+  readonly: [$PROJECT/kept]
+  deny: [~/.ssh, $PROJECT/.env]
+resources: {memory: 256MiB, time: 10m}
+environment:
+  set: {CI: "true"}
+"""
+"""One of which landlock could hold half; vm accepts nothing less."""
+
 SCRIPT = """\
 cd "$HOME" && python3 -m venv --without-pip tools
 tools/bin/python "$(echo /wheels/pip-*.whl)/pip" install --quiet --no-index --find-links /wheels sandwright
 export PATH="$HOME/tools/bin:$PATH"
 mkdir .ssh && echo key >.ssh/id && git init -q -b main project && cd project
+mkdir kept && echo word >.env && echo same >kept/file
 git -c user.name=n -c user.email=n@example.invalid commit -q --allow-empty -m first
 run() { echo "== $1"; shift; status=0; "$@" 2>&1 || status=$?; echo "-- $status"; }
 run init sandwright init --yes
-cp /wheels/sandbox.yaml .
+cp /wheels/$1.yaml sandbox.yaml
 run untrusted sandwright run -- true
 run trust sandwright trust --yes
 run write sandwright run -- sh -c 'echo hello > file; cat file'
 run branch sandwright run -- git branch --show-current
 run denied sandwright run -- cat "$HOME/.ssh/id"
+run inside sandwright run -- sh -c 'cat .env; echo x >kept/file; ln kept/file link; mv kept away'
 run network sandwright run -- python3 -c 'import urllib.request as u; u.urlopen("http://1.1.1.1")'
 run own sandwright run -- python3 -c '
 from multiprocessing import Manager
@@ -66,6 +82,7 @@ with Manager() as manager: print(list(manager.list([7])))'
 run explain sandwright explain write file
 run doctor sandwright doctor
 run verify sandwright verify
+run left sh -c 'ls -A . /tmp; ps -e -o args= | grep linux.um[l]; cat kept/file'
 """
 
 
@@ -80,7 +97,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sys.executable, "-m", "pip", "download", "--quiet", "--dest", folder, own, "pip", timeout=BUILD
     )
     (folder / "trial.sh").write_text(SCRIPT)
-    (folder / "sandbox.yaml").write_text(POLICY)
+    (folder / "landlock.yaml").write_text(POLICY)
+    (folder / "vm.yaml").write_text(VM_POLICY)
     process.run("chmod", "-R", "a+rX", folder)
     for above in folder.parents:
         if above.stat().st_uid == os.geteuid() and above.is_relative_to("/tmp"):
@@ -110,28 +128,43 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.run("docker", "rmi", "--force", name, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
-def test_the_first_commands(wheels: Path, image: str, user: str) -> None:
+Said = dict[str, tuple[int, str]]
+"""The status and the words of each command of the script."""
+
+
+def _first_commands(policy: str, wheels: Path, image: str, user: str, *more: str) -> Said:
     """Docker's own profile, masks and capabilities; no bubblewrap, and no namespace if there were one."""
     ended = process.run(
         *("docker", "run", "--rm", f"--user={user}", "--network=none", "--env=HOME=/home/someone"),
-        *("--tmpfs=/home/someone:exec,mode=1777", f"--volume={wheels}:/wheels:ro", image),
-        *("bash", "-e", "/wheels/trial.sh"),
+        *("--tmpfs=/home/someone:exec,mode=1777", f"--volume={wheels}:/wheels:ro", *more, image),
+        *("bash", "-e", "/wheels/trial.sh", policy),
         timeout=BUILD,
         check=False,
     )
     assert ended.status == 0, ended.text + ended.stderr
-    said = {
-        name: (int(status), text)
-        for name, text, status in re.findall(r"== (\w+)\n(.*?)\n?-- (\d+)\n", ended.text + "\n", re.DOTALL)
-    }
-    statuses = {name: status for name, (status, _) in said.items()}
-    assert statuses == {
-        **dict.fromkeys(("init", "trust", "write", "branch", "own", "explain", "doctor", "verify"), 0),
-        "untrusted": 125,
-        "denied": 1,
-        "network": 1,
-    }, ended.text
+    found = re.findall(r"== (\w+)\n(.*?)\n?-- (\d+)\n", ended.text + "\n", re.DOTALL)
+    said = {name: (int(status), text) for name, text, status in found}
+    good = ("init", "trust", "write", "branch", "own", "explain", "doctor", "verify", "left")
+    expected = {**dict.fromkeys(good, 0), "denied": 1, "network": 1, "inside": 1, "untrusted": 125}
+    expected |= {"untrusted": 0, "inside": 1} if policy == "vm" else {"inside": 0}
+    assert {name: status for name, (status, _) in said.items()} == expected, ended.text
+    return said
+
+
+def _check_proof(said: Said, method: str) -> None:
+    assert f"sandbox.yaml is proved for {method}" in said["verify"][1]
+    row = next(line.split() for line in said["verify"][1].splitlines() if line.startswith(f" {method} "))
+    assert (int(row[-4]) > 90, row[-3:-1]) == (True, ["0", "0"])
+    undecided = [
+        line for line in said["verify"][1].splitlines()
+        if line.startswith(f"skipped: {method}") and "can't" not in line
+    ]  # fmt: skip
+    assert undecided == []
+
+
+@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
+def test_the_first_commands(wheels: Path, image: str, user: str) -> None:
+    said = _first_commands("landlock", wheels, image, user)
     assert "method: landlock" in said["init"][1]
     assert said["write"][1].endswith("\nhello")
     assert "method: landlock (bwrap: bwrap is not installed)" in said["write"][1]
@@ -140,11 +173,32 @@ def test_the_first_commands(wheels: Path, image: str, user: str) -> None:
     assert "Permission denied" in said["denied"][1]
     assert "[Errno 13] Permission denied" in said["network"][1]
     assert "would name landlock" in said["doctor"][1]
-    assert "sandbox.yaml is proved for landlock" in said["verify"][1]
-    row = next(line.split() for line in said["verify"][1].splitlines() if line.startswith(" landlock "))
-    assert (int(row[-4]) > 90, row[-3:-1]) == (True, ["0", "0"])
-    undecided = [
-        line for line in said["verify"][1].splitlines()
-        if line.startswith("skipped: landlock") and "landlock can't" not in line
-    ]  # fmt: skip
-    assert undecided == []
+    _check_proof(said, "landlock")
+
+
+@pytest.mark.needs("docker", "linux.uml")
+@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
+def test_the_first_commands_with_a_kernel_of_its_own(wheels: Path, image: str, user: str) -> None:
+    """The program of the package user-mode-linux is the one of this machine."""
+    program = process.find("linux.uml")
+    said = _first_commands("vm", wheels, image, user, f"--volume={program}:/usr/bin/linux.uml:ro")
+    assert said["write"][1].endswith("\nhello")
+    assert (
+        "vm: around its kernel stands Landlock, and no namespace (vm: bwrap is not installed"
+        in said["write"][1]
+    )
+    assert said["branch"][1].endswith("main")
+    assert said["own"][1].endswith("[7]")
+    assert "No such file" in said["denied"][1]
+    assert "Network is unreachable" in said["network"][1]
+    assert [line.rpartition(": ")[2] for line in said["inside"][1].splitlines()[-4:]] == [
+        *(
+            "Permission denied",
+            "Read-only file system",
+            "Invalid cross-device link",
+            "Device or resource busy",
+        ),
+    ]
+    assert "vm starts with vm-landlock" in said["doctor"][1]
+    assert said["left"][1].split() == [".:", ".env", ".git", "kept", "sandbox.yaml", "file", "/tmp:", "same"]
+    _check_proof(said, "vm-landlock")

@@ -11,7 +11,7 @@ from sandwright.cli import console
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 
 if TYPE_CHECKING:
-    from sandwright.session.doctor import Rung
+    from sandwright.session.doctor import Instead, Rung
 
 
 def doctor(
@@ -34,7 +34,7 @@ def doctor(
         console.line(f"  for sandboxes in here, the container needs {need}")
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
-    for line in _ladder(found.ladder):
+    for line in (*_ladder(found.ladder), *_other_forms(found.instead)):
         console.line(line)
 
 
@@ -47,6 +47,15 @@ def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:
     yield f"a new policy (sandwright init) would name {named}"
     for each in rungs[:-1] if starts else rungs:
         yield f"  not {each.method}: {each.why}"
+        if each.change:
+            yield f"    what would change it: {each.change}"
+
+
+def _other_forms(found: Sequence[Instead]) -> Iterator[str]:
+    """What starts here in a weaker form only."""
+    for each in found:
+        yield f"{each.method} starts with {each.form}: {each.weaker}"
+        yield f"  not {each.method} itself: {each.why}"
         if each.change:
             yield f"    what would change it: {each.change}"
 

@@ -102,6 +102,8 @@ class LaunchPlan:
     cpus: int | None = None
     guest_hidden: Words = ()
     guest_readonly: Words = ()
+    guest_name: str | None = None
+    guest_links: Pairs = ()
 
 
 _KINDS: Mapping[str, str] = {

@@ -68,10 +68,12 @@ class Form:
     """Another sandbox of a method, by a name of its own: nothing that a policy can name.
 
     `outer` is the value of the policy's field that asks for it, `none` where nothing does. What is None is
-    the method's, but for the backend: without one it is rendered only.
+    the method's, but for the backend: without one it is rendered only. One with `instead` is taken where the
+    method itself doesn't start; it says in which way this one is weaker.
     """
 
     outer: Outer = "none"
+    instead: str = ""
     declare: Callable[[], Declaration] | None = None
     make_artifacts: Callable[[ResolvedPolicy], tuple[Artifact, ...]] | None = None
     make_backend: Callable[[], Backend] | None = None

@@ -126,6 +126,13 @@ def placed(name: str, policy: ResolvedPolicy) -> str:
     return next((form for form, each in forms if each.outer == policy.outer != "none"), name)
 
 
+def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
+    """What may run a policy's method, in the order in which it is tried: `placed`, and what is instead."""
+    own = placed(name, policy)
+    others = (form for form, each in method(name).FORMS.items() if each.instead)
+    return (own, *others) if own == name else (own,)
+
+
 def artifacts(policy: ResolvedPolicy, name: str) -> tuple[Artifact, ...]:
     """The artifacts of a method or form, whether it can enforce the policy or not. Raise like `render`."""
     from sandwright.policy.limits import with_kept_limits  # noqa: PLC0415 - for who renders

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -42,16 +42,28 @@ class Rung:
 
 
 @dataclass(frozen=True)
+class Instead:
+    """A method that starts here in another form only: which, how that is weaker, why not itself."""
+
+    method: str
+    form: str
+    weaker: str
+    why: str
+    change: str = ""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """The machine, and each method on it.
 
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
-    starts; it is empty where methods were named.
+    starts; it is empty where methods were named. `instead` are those that start in another form.
     """
 
     surroundings: Surroundings
     methods: tuple[Preflight, ...]
     ladder: tuple[Rung, ...] = ()
+    instead: tuple[Instead, ...] = ()
 
     @property
     def held_back(self) -> bool:
@@ -74,7 +86,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
     rungs = () if methods else ladder(found, host.os)
-    return Diagnosis(surroundings(host), tuple(found), rungs)
+    return Diagnosis(surroundings(host), tuple(found), rungs, tuple(in_other_forms(found)))
 
 
 def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
@@ -87,6 +99,16 @@ def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
         if each.ready:
             break
     return tuple(rungs)
+
+
+def in_other_forms(found: Sequence[Preflight]) -> Iterator[Instead]:
+    """The methods that don't start themselves, with the form that does."""
+    by_name = {each.method: each for each in found}
+    for name in by_name.keys() & set(registry.policy_names()):
+        for form, each in registry.method(name).FORMS.items():
+            own, other = by_name[name], by_name.get(form)
+            if each.instead and not own.ready and other is not None and other.ready:
+                yield Instead(name, form, each.instead, own.message or own.code, own.remedy)
 
 
 def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:

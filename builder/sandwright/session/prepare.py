@@ -194,14 +194,17 @@ def chosen(
         raise UsageError("the policy names no method: method: bwrap, or prefer: [gvisor, docker]")
     refused: list[str] = []
     for name in methods:
-        backend = registry.backend(registry.placed(name, resolved))
-        found = preflights.known(backend, host)
-        if found.ready:
-            inputs.ask_all(backend.depends(host))
-            why = f" ({'; '.join(refused)})" if refused else ""
-            notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
-            return backend, notes
-        refused.append(found.describe())
+        earlier = len(refused)
+        for own in registry.tried(name, resolved):
+            backend = registry.backend(own)
+            found = preflights.known(backend, host)
+            if found.ready:
+                inputs.ask_all(backend.depends(host))
+                why = f" ({'; '.join(refused)})" if refused else ""
+                notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
+                weaker = registry.find(own)[2].instead
+                return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
+            refused.append(found.describe())
     raise HostError("\n".join(refused))
 
 

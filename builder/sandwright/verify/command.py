@@ -57,6 +57,7 @@ def verify_policy(
         return whole.resolve(collect(whole, project=project))
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
+    methods = methods if asked == "all" else taken(resolve(()), methods)
     report = matrix.verify(
         resolve, methods, policy=str(path), progress=progress, work=resolve_at if work else None
     )
@@ -70,9 +71,24 @@ def decisive(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
         return tuple(methods)
     host = collect_host()
     for name in policy.methods:
-        if preflights.known(registry.backend(registry.placed(name, policy)), host).ready:
-            return (name,)
+        for own in registry.tried(name, policy):
+            if preflights.known(registry.backend(own), host).ready:
+                return (name if own == registry.placed(name, policy) else own,)
     return tuple(methods)
+
+
+def taken(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
+    """The same methods, each with the form that `run` takes here where the method itself doesn't start."""
+    host = collect_host()
+
+    def one(name: str) -> str:
+        first, *others = registry.tried(name, policy) if name in registry.policy_names() else (name,)
+        if not others or preflights.known(registry.backend(first), host).ready:
+            return name
+        ready = (each for each in others if preflights.known(registry.backend(each), host).ready)
+        return next(ready, name)
+
+    return tuple(dict.fromkeys(map(one, methods)))
 
 
 def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:

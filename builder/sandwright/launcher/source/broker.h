@@ -19,6 +19,7 @@ struct words;
 struct broker {
     int listener;     /* seccomp's */
     bool keeps;       /* landlock's: it makes the sockets itself (kept.c), and there is no network but the host's */
+    bool names;       /* a kernel of the sandbox's own: it makes the calls that name a path (paths.c) */
     bool own;         /* programs inside may have Unix sockets of their own */
     const struct words *connects, *binds; /* ports of the host's loopback, and at any address of it */
     int proxy_port;   /* where the proxy listens, and what it is told first; NULL without one */

@@ -177,7 +177,7 @@ static void load_asking(const struct program *filters, size_t count)
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what)
 {
     const struct program firsts[] = {{keeps, sizeof keeps / sizeof *keeps}, {asks, sizeof asks / sizeof *asks},
-                                     {makes, sizeof makes / sizeof *makes}};
+                                     {makes, sizeof makes / sizeof *makes}, {keeps, sizeof keeps / sizeof *keeps}};
     const struct program first = firsts[what];
     struct program whole = filters_joined(&first, filters, count);
     bool able = whole.at != NULL && can_hand_over(filters, count);
@@ -186,6 +186,8 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
     int fault = able ? 0 : EPERM, listener = able ? (int)load_with_listener(&whole) : -1;
     if (listener < 0) {
         errno = fault != 0 ? fault : errno;
+        if (what == ASK_NAMES)
+            refuse_errno("the files of the command can't be looked after (seccomp(2))");
         if (what != ASK_REFUSALS)
             refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
         say("what is refused can't be told: %s (seccomp(2))", strerror(errno));

@@ -35,7 +35,7 @@ struct program filters_joined(const struct program *first, const struct program 
 
 /* ---- confine.c: loads the filters and hands their listener to `channel`. Where no listener can be had, it says that what is
  * refused can't be told, and loads them as they are; refuses where the supervisor is to connect. `no_new_privs` is set. */
-enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS }; /* what is asked besides (ASK_SOCKETS: kept.c) */
+enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (kept.c); paths.c */
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what);
 
 /* The counts, in memory that the launcher shares with the supervisor. */

@@ -83,3 +83,6 @@ NUMBER(memory)            /* MiB that it has */
 NUMBER(cpus)              /* thousandths of a processor */
 WORDS(guest_hidden)       /* of its own /proc and /sys */
 WORDS(guest_readonly)
+/* the same under landlock */
+WORD(guest_name)          /* of the machine inside */
+PAIRS(guest_links)        /* of an empty root: a path, and where its link leads */

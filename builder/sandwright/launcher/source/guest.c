@@ -47,7 +47,7 @@ static int line = -1, signals = -1, procs = -1, master = -1, slave = -1;
 static int input = -1, outputs[2] = {-1, -1}; /* ours */
 static int its[3] = {-1, -1, -1};             /* the command's */
 static struct bytes in, out, pending;
-static struct words command, variables, mounts, hidden, readonly;
+static struct words command, variables, mounts, planned, hidden, readonly;
 static struct identity identity;
 static struct terminal_of terminal;
 static gid_t *groups;
@@ -347,6 +347,9 @@ static void start_command(void)
 
 static void begin(void)
 {
+    const char *failed = planned.count == 0 ? NULL : guest_root(&planned, &identity);
+    if (failed != NULL)
+        give_up(failed);
     copy_mounts();
     cover_kernel();
     raise_loopback();
@@ -382,6 +385,9 @@ static void take_setting(enum frame frame, const unsigned char *content, size_t 
         break;
     case MOUNT_POINT:
         add(&mounts, word_of(content, length));
+        break;
+    case PLANNED:
+        add(&planned, word_of(content, length));
         break;
     case HIDDEN_PATH:
         add(&hidden, word_of(content, length));

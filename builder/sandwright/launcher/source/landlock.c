@@ -22,6 +22,7 @@
 
 #include "denied.h"
 #include "landlock.h"
+#include "paths.h"
 
 enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
 enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
@@ -30,6 +31,7 @@ enum { PATIENCE = 5000 }; /* milliseconds */
 static int ours = -1, enders = -1; /* the ends of the ender's socket */
 static int bell[2] = {-1, -1};     /* a pipe: init writes when the command stops */
 static struct words variables;
+static const char *kernel; /* the program of a kernel of the command's own (vm.c), which is what runs under the rules then */
 
 /* ---- the kernel's Landlock */
 const char *landlock_lacks(int version)
@@ -110,6 +112,21 @@ static void check(struct run *run)
     denied_share();
     if (run->plan.proxy)
         egress_check(run);
+    if (run->plan.kernel != NULL && (kernel = find_program(run, run->plan.kernel)) == NULL)
+        refuse("%s (User-Mode Linux) is not installed", run->plan.kernel);
+}
+
+/* A name without blanks, which the kernel's command line can have. */
+static void prepare_kernel(struct run *run)
+{
+    static struct watch watch = {.by_name = true};
+    if (symlink(text("%s/launch", run->directory), text("%s/init", temporary(run))) != 0)
+        refuse_errno("%s/init can't be made", temporary(run));
+    paths_prepare(run, kernel, temporary(run));
+    watch_start(run, &watch);
+    run->watch = &watch;
+    if (!watch_mounted(&watch))
+        refuse("the paths of the host can't be watched");
 }
 
 static void prepare(struct run *run)
@@ -127,6 +144,8 @@ static void prepare(struct run *run)
     make_run_directory(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
         refuse_errno("%s can't be made", temporary(run));
+    if (kernel != NULL)
+        prepare_kernel(run);
 }
 
 static void started(struct run *run)
@@ -242,13 +261,34 @@ static void grant_own_directory(const struct run *run, int ruleset)
     landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
                   temporary(run));
     close(own);
-    add(&variables, text("TMPDIR=%s", temporary(run)));
+    if (kernel == NULL)
+        add(&variables, text("TMPDIR=%s", temporary(run)));
+}
+
+/* If it is there. */
+static void grant_file(int ruleset, const char *path, uint64_t rights)
+{
+    int file = open(path, O_PATH | O_CLOEXEC);
+    if (file < 0)
+        return;
+    landlock_path(ruleset, file, rights, path);
+    close(file);
+}
+
+/* The plan of mounts decides by name what is listed (paths.c). */
+static void grant_kernel(const struct run *run, int ruleset)
+{
+    grant_file(ruleset, "/", MAY_LIST);
+    grant_file(ruleset, kernel, MAY_EXECUTE | MAY_READ);
+    grant_file(ruleset, text("%s/launch", run->directory), MAY_READ);
 }
 
 static int make_file_rules(const struct run *run)
 {
     int ruleset = landlock_make(&(struct landlock_rules){.files = ALL_FILES});
     grant_paths(run, ruleset);
+    if (kernel != NULL)
+        grant_kernel(run, ruleset);
     if (temporary(run) != NULL)
         grant_own_directory(run, ruleset);
     return ruleset;
@@ -270,10 +310,21 @@ static int make_other_rules(const struct run *run, uint64_t ports)
     return ruleset;
 }
 
+/* Nothing but to become that program, with the loader that it names: all else it is handed. */
+static int make_kernel_rules(void)
+{
+    int ruleset = landlock_make(&(struct landlock_rules){ALL_FILES, ALL_PORTS, ALL_SCOPES});
+    grant_file(ruleset, kernel, MAY_EXECUTE | MAY_READ);
+    grant_file(ruleset, "/lib64/ld-linux-x86-64.so.2", MAY_EXECUTE | MAY_READ);
+    return ruleset;
+}
+
 static _Noreturn void become(struct run *run)
 {
     char *none = NULL, *const *all = variables.count == 0 ? &none : variables.at;
     notify_confine();
+    if (kernel != NULL)
+        vm_here(run, bell[1], kernel, temporary(run), all);
     if (run->terminal)
         init_here(bell[1], run->command, all);
     exec_command(run->command, all);
@@ -287,7 +338,7 @@ static void start(struct run *run)
     add_all(&variables, &run->passed);
     add_all(&variables, &run->plan.settings);
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
-    int rules = make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
+    int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
     drop_rights();
     if (run->plan.supervised)
         above = notify_above(run, files);
@@ -295,12 +346,12 @@ static void start(struct run *run)
         landlock_enter(files);
     terminal_control(run);
     limit(RLIMIT_CORE, 0, "core");
-    if (run->plan.files >= 0)
+    if (run->plan.files >= 0 && kernel == NULL)
         limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, "files");
     landlock_enter(run_rules);
     start_ender(run);
     landlock_enter(rules);
-    if (chdir(run->plan.start_directory) != 0)
+    if (chdir(kernel != NULL ? "/" : run->plan.start_directory) != 0)
         refuse_errno("%s can't be entered", run->plan.start_directory);
     close_others((int[]){bell[1], notify_channel()}, 2);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)

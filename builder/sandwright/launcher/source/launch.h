@@ -217,6 +217,8 @@ int make_bell(const char *path);          /* a file, whose reading is seen by wh
 /* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
 void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter);
 _Noreturn void vm_main(char **words);     /* the first process of bubblewrap's sandbox */
+/* Or under landlock, child: the same, with the `program` of the kernel. `bell` is -1 without; `own` is a directory of the run's. */
+_Noreturn void vm_here(struct run *run, int bell, const char *program, const char *own, char *const *variables);
 _Noreturn void guest_main(void);          /* the first process of that kernel */
 
 /* ---- terminal.c: a terminal of the command's own */
@@ -240,6 +242,7 @@ struct watch {
     const char *pid_file; /* or where the number of process 1 will be; it doesn't wait */
     bool wait;            /* that file will be there for sure: what is wrong before is told by ending that process */
     bool opaque;          /* process 1 has other mounts than the sandbox (gVisor): only the host is watched */
+    bool by_name;         /* or there is none: who holds the paths goes by their names (paths.c), whatever lies there */
     const char *root;     /* or: we are in the sandbox's namespaces, and this will be its root; all others are killed */
     /* These are set by watch_start. */
     bool tells;   /* of what nobody else would */

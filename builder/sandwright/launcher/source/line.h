@@ -24,6 +24,7 @@ enum frame {
     LIMIT_PROCESSES = 'p', /* a number */
     LIMIT_PROCESSORS = 'k', /* a number: thousandths of one */
     MOUNT_POINT = 'm', /* r, read-only, or w, and its path */
+    PLANNED = 'y', /* enum planned, a path with NUL, and what is seen there */
     HIDDEN_PATH = 'h',
     READ_ONLY_PATH = 'r',
     ENTROPY = 'x',
@@ -49,6 +50,18 @@ enum frame {
 /* Bytes: of input on the way; of a frame; of its head; on the way to the guest, whose driver (User-Mode Linux 6.1) loses its turn
  * when more waits than a terminal holds, 4095. */
 enum { INPUT_AHEAD = 1 << 16, MOST_FRAME = 1 << 21, HEAD = 5, LINE_AHEAD = 3584 };
+
+/* What lies where in a root that is made inside: directories and files of the host, and what is the sandbox's own. */
+enum planned {
+    PLAN_READ = 'r',
+    PLAN_WRITE = 'w',
+    PLAN_HIDDEN = 'h',
+    PLAN_OWN = 'o',
+    PLAN_EMPTY = 'e',
+    PLAN_COVER = 'c',
+    PLAN_IGNORED = 'i', /* a cover that Git passes over */
+    PLAN_LINK = 'l',
+};
 
 struct identity {
     int32_t user, group;
@@ -78,5 +91,9 @@ bool bytes_write(struct bytes *bytes, int file, size_t most);
 /* The next whole frame, which stays until more is read: 1; 0: there is none yet; -1: it is longer than any. */
 int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length);
 int32_t line_take_number(const unsigned char *content, size_t length);
+
+struct words;
+/* guestroot.c: makes that root of what was PLANNED, and goes there; what fails, NULL when nothing does. */
+const char *guest_root(const struct words *planned, const struct identity *identity);
 
 #endif

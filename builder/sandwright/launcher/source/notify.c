@@ -23,6 +23,7 @@
 #include "denied.h"
 #include "landlock.h"
 #include "launch.h"
+#include "paths.h"
 #include "record.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -157,6 +158,8 @@ static bool is_over(void)
 static int answer_to(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(filters, filter_count, &call->data, &which);
+    if (broker.names)
+        return error != 0 && paths_are_named(&call->data) ? paths_answer(&broker, call, flags) : error != 0 ? error : EPERM;
     if (error != 0) {
         denied_call(&call->data, error, which);
         return error;
@@ -402,7 +405,9 @@ static void serve_below(int channel)
     pid_t first = take_listener(channel);
     if (first <= 0)
         return; /* it has ended, having said why */
-    if (!can_look_into(first) || (broker.outside = diag_open()) < 0 || diag_listens(broker.outside, 0, 0) != 0)
+    if (broker.names && !can_look_into(first))
+        refuse("the files of a kernel of its own can't be looked after here (ptrace(2))");
+    if (!broker.names && (!can_look_into(first) || (broker.outside = diag_open()) < 0 || diag_listens(broker.outside, 0, 0) != 0))
         refuse("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
                "localhost and mode: proxy need it");
     sigaction(INTERRUPT, &interrupts, NULL);
@@ -431,6 +436,7 @@ static void make_channel(void)
 static void be_above(const struct run *run)
 {
     broker.keeps = true;
+    broker.names = run->plan.kernel != NULL;
     broker.own = run->plan.own_sockets;
     broker.connects = &run->plan.ports_connect;
     broker.binds = &run->plan.ports_bind;
@@ -461,6 +467,8 @@ pid_t notify_above(const struct run *run, int ruleset)
         return above;
     }
     stand_apart();
+    if (broker.names)
+        umask(0); /* the kernel inside has looked at that of its programs */
     list_sockets(run);
     serve_below(ends[0]);
     attend(command, &all);
@@ -557,7 +565,7 @@ int notify_asking(void)
 
 void notify_confine(void)
 {
-    confine_self(ends[1], filters, filter_count, broker.keeps ? ASK_SOCKETS : ASK_REFUSALS);
+    confine_self(ends[1], filters, filter_count, broker.names ? ASK_NAMES : broker.keeps ? ASK_SOCKETS : ASK_REFUSALS);
     close(ends[1]);
 }
 

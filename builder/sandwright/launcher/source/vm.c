@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <linux/capability.h>
@@ -28,6 +29,7 @@
 
 #include "launch.h"
 #include "line.h"
+#include "paths.h"
 #include "watch.h"
 
 extern char **environ;
@@ -48,8 +50,23 @@ static struct bytes in, out, outputs[2], said;
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
 static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
 static int status;
+static struct run *here; /* under landlock: what is there is told by its plans and not by the sandbox that we are in */
+static const char *begins = "/dev/.sandwright-init", *directory_of_kernel = MEMORY;
 
 /* ---- outside: the command that starts all this */
+static void add_words(const struct run *run, struct words *all, const char *bell_word, const char *filter, const char *program)
+{
+    char *const first[] = {(char *)bell_word, (char *)filter, (char *)program, text("%ld", run->plan.memory),
+                           text("%ld", run->plan.pids), text("%ld", run->plan.cpus), text("%ld", run->plan.files)};
+    add_all(all, &(struct words){(char **)first, sizeof first / sizeof *first});
+    add_all(all, &run->plan.guest_hidden);
+    add(all, "-");
+    add_all(all, &run->plan.guest_readonly);
+    add(all, "-");
+    for (char **word = run->command; *word != NULL; word++)
+        add(all, *word);
+}
+
 void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter)
 {
     static const char place[] = "/dev/.sandwright-kernel";
@@ -59,16 +76,9 @@ void vm_command(struct run *run, struct words *given, const char *init, const ch
         refuse("%s (User-Mode Linux) is not installed", run->plan.kernel);
     char *const bind[] = {"--ro-bind", (char *)program, (char *)place};
     add_all(given, &(struct words){(char **)bind, 3});
-    char *const first[] = {(char *)init, "--vm", (char *)bell_word, (char *)filter, (char *)place,
-                           text("%ld", run->plan.memory), text("%ld", run->plan.pids), text("%ld", run->plan.cpus),
-                           text("%ld", run->plan.files)};
-    add_all(&all, &(struct words){(char **)first, sizeof first / sizeof *first});
-    add_all(&all, &run->plan.guest_hidden);
-    add(&all, "-");
-    add_all(&all, &run->plan.guest_readonly);
-    add(&all, "-");
-    for (char **word = run->command; *word != NULL; word++)
-        add(&all, *word);
+    add(&all, (char *)init);
+    add(&all, "--vm");
+    add_words(run, &all, bell_word, filter, place);
     run->command = all.at;
 }
 
@@ -134,6 +144,12 @@ static void say_filter(const char *word)
 {
     int file = atoi(word);
     struct stat size;
+    if (here != NULL) {
+        size_t length;
+        const char *program = checked_artifact(here, "guest.bpf", &length);
+        line_say(&out, FILTER_OF_CALLS, program, length);
+        return;
+    }
     if (fstat(file, &size) != 0)
         refuse_errno("the filter can't be read");
     char *content = take((size_t)size.st_size);
@@ -179,11 +195,58 @@ static void say_mounts(void)
     }
 }
 
+static bool is_ignored(const char *path)
+{
+    for (size_t index = 0; index < here->plan.ignored.count; index++)
+        if (strcmp(here->plan.ignored.at[index], path) == 0)
+            return true;
+    return false;
+}
+
+static void say_planned(enum planned kind, const char *path, const char *seen)
+{
+    const char *head = text("%c%s", kind, path);
+    size_t length = strlen(head) + 1, all = length + strlen(seen);
+    char *content = take(all + 1);
+    strcpy(content, head);
+    strcpy(content + length, seen);
+    line_say(&out, PLANNED, content, all);
+}
+
+/* In the plan's order; what a link is comes behind what lies under it. */
+static void say_plan(void)
+{
+    static const enum planned kinds[] = {[MASK_FILE] = PLAN_HIDDEN, [MASK_DIRECTORY] = PLAN_HIDDEN, [READ] = PLAN_READ,
+                                         [WRITE] = PLAN_WRITE, [COVER_FILE] = PLAN_READ};
+    struct mount_plan plan;
+    size_t length;
+    char *content = checked_artifact(here, "mounts", &length), *copy = take(length + 1);
+    memcpy(copy, content, length);
+    const char *fault = mount_plan_parse(copy, length, &plan);
+    if (fault != NULL)
+        refuse("the plan of mounts can't be used: %s", fault);
+    for (size_t index = 0; index < plan.count; index++) {
+        const struct record *each = &plan.records[index];
+        enum planned kind = each->kind == OWN               ? each->writable ? PLAN_OWN : PLAN_EMPTY
+                            : each->kind == COVER_DIRECTORY ? is_ignored(each->target) ? PLAN_IGNORED : PLAN_COVER
+                                                            : kinds[each->kind];
+        bool binds = kind == PLAN_READ || kind == PLAN_WRITE;
+        if (!is_its_own(each->target))
+            say_planned(kind, each->target, binds ? each->source : "");
+    }
+    for (size_t index = 0; index + 1 < here->plan.guest_links.count; index += 2)
+        say_planned(PLAN_LINK, here->plan.guest_links.at[index], here->plan.guest_links.at[index + 1]);
+}
+
 static void say_all(char **words)
 {
     char random[64], name[256] = "";
-    char *directory = getcwd(NULL, 0);
-    if (getrandom(random, sizeof random, 0) != sizeof random || gethostname(name, sizeof name - 1) != 0 || directory == NULL)
+    const char *directory = here != NULL ? here->plan.start_directory : getcwd(NULL, 0);
+    if (here != NULL && here->plan.guest_name != NULL)
+        strncpy(name, here->plan.guest_name, sizeof name - 1);
+    else if (gethostname(name, sizeof name - 1) != 0)
+        refuse_errno("the sandbox can't be described");
+    if (getrandom(random, sizeof random, 0) != sizeof random || directory == NULL)
         refuse_errno("the sandbox can't be described");
     line_say(&out, ENTROPY, random, sizeof random);
     say_word(HOST_NAME, name);
@@ -192,7 +255,10 @@ static void say_all(char **words)
     say_filter(words[1]);
     say_limits(words[4], words[5], words[6]);
     say_terminal();
-    say_mounts();
+    if (here != NULL)
+        say_plan();
+    else
+        say_mounts();
     for (char **each = environ; *each != NULL; each++)
         say_word(VARIABLE, *each);
     for (words = say_paths(say_paths(words + 7, HIDDEN_PATH), READ_ONLY_PATH); *words != NULL; words++)
@@ -206,10 +272,10 @@ static _Noreturn void become_kernel(const char *program, const char *memory, int
     static const int kept[] = {LINE};
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     char *const words[] = {(char *)program, text("mem=%sM", memory), "rootfstype=hostfs", "rootflags=/", "rw",
-                           "init=/dev/.sandwright-init", "devtmpfs.mount=0", text("ssl0=fd:%d", LINE), "con=null",
-                           "con0=null,fd:1", "quiet", "uml_dir=/dev/shm/", "panic=-1", "oops=panic",
+                           text("init=%s", begins), "devtmpfs.mount=0", text("ssl0=fd:%d", LINE), "con=null",
+                           "con0=null,fd:1", "quiet", text("uml_dir=%s/", directory_of_kernel), "panic=-1", "oops=panic",
                            "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks", "--", "--guest", NULL};
-    char *const variables[] = {text("TMPDIR=%s", MEMORY), text("HOME=%s", MEMORY), "PATH=/usr/bin:/bin", NULL};
+    char *const variables[] = {text("TMPDIR=%s", here != NULL ? paths_memory() : MEMORY), text("HOME=%s", directory_of_kernel), "PATH=/usr/bin:/bin", NULL};
     sigset_t none;
     sigemptyset(&none);
     its_line = fcntl(its_line, F_DUPFD_CLOEXEC, LINE + 1);
@@ -227,9 +293,13 @@ static _Noreturn void become_kernel(const char *program, const char *memory, int
 static void check_memory(const char *memory)
 {
     struct statfs place;
-    if (statfs(MEMORY, &place) != 0)
+    struct sysinfo machine;
+    if (statfs(MEMORY, &place) != 0 && here == NULL)
         refuse_errno("%s", MEMORY);
-    if ((unsigned long)strtol(memory, NULL, 10) > (place.f_blocks >> 10) * ((unsigned long)place.f_bsize >> 10))
+    unsigned long half = here != NULL && sysinfo(&machine) == 0
+                             ? (machine.totalram >> 21) * machine.mem_unit
+                             : (place.f_blocks >> 10) * ((unsigned long)place.f_bsize >> 10);
+    if ((unsigned long)strtol(memory, NULL, 10) > half)
         refuse("a kernel of its own would get %s MiB, and half of this machine's memory is less", memory);
 }
 
@@ -429,7 +499,8 @@ _Noreturn void vm_main(char **words)
     if (sigprocmask(SIG_BLOCK, &all, NULL) != 0 || (signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
         refuse_errno("signals can't be received");
     prctl(PR_SET_NAME, "init");
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (here == NULL) /* else the supervisor reads which files it asks for */
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     bell = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]);
     terminal = bell >= 0;
     if (bell >= 0)
@@ -437,9 +508,21 @@ _Noreturn void vm_main(char **words)
     lead_session();
     say_all(words);
     start_kernel(words[2], words[3]);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     relay();
     if (ended)
         _exit(status);
     say("the kernel of the sandbox has ended: %s", last_words());
     _exit(ready ? KILLED : NOT_RUN);
+}
+
+_Noreturn void vm_here(struct run *run, int bell_file, const char *program, const char *own, char *const *given)
+{
+    struct words all = {0};
+    here = run;
+    environ = (char **)given;
+    begins = text("%s/init", own);
+    directory_of_kernel = own;
+    add_words(run, &all, bell_file >= 0 ? text("%d", bell_file) : "-", "-", program);
+    vm_main(all.at);
 }

@@ -109,6 +109,11 @@ static const struct record *compare_mounts(bool begin, char **where)
 static bool hidden_again(struct record *record)
 {
     bool there = false;
+    if (record->again && options.by_name) {
+        host_hold(record, watching);
+        record->gone = record->held < 0;
+        return true;
+    }
     if (!record->again || (inside.spaces[1] < 0 && !inside.here))
         return false;
     for (int tries = 0; tries < 100 && !there; tries++) {

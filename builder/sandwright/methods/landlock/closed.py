@@ -33,26 +33,32 @@ FLAGS = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR (linux/fs.h)."""
 
 
-def closing_filter(arch: Architecture, *, network: bool, listens: bool, sockets: bool = False) -> bytes:
+def closing_filter(
+    arch: Architecture, *, network: bool, listens: bool, sockets: bool = False, named: bool = False
+) -> bytes:
     """The program. `network`: the host's may be used; `listens`: a server may be one of the policy's.
 
-    `sockets`: Unix sockets may be made, as the launcher binds and connects them.
+    `sockets`: Unix sockets may be made, as the launcher binds and connects them. `named`: the launcher
+    makes the calls that name a path.
     """
-    return _compiled(arch, network, listens, sockets)
+    return _compiled(arch, network, listens, sockets, named)
 
 
 @functools.cache
-def _compiled(arch: Architecture, network: bool, listens: bool, sockets: bool) -> bytes:
-    rules = tuple(closing_rules(network=network, listens=listens, sockets=sockets))
+def _compiled(arch: Architecture, network: bool, listens: bool, sockets: bool, named: bool) -> bytes:
+    rules = tuple(closing_rules(network=network, listens=listens, sockets=sockets, named=named))
     profile = SeccompProfile(
         "closed", ALLOW, rules, (NATIVE[arch].oci,), first_wins=True, foreign=KILL_PROCESS
     )
     return compile_profile(profile, arch=arch)
 
 
-def closing_rules(*, network: bool, listens: bool, sockets: bool = False) -> Iterator[SeccompRule]:
+def closing_rules(
+    *, network: bool, listens: bool, sockets: bool = False, named: bool = False
+) -> Iterator[SeccompRule]:
     """The rules. The first that holds decides."""
-    yield from _attributes()
+    yield from _names() if named else ()
+    yield from _attributes(owners=named)
     yield from _processes()
     yield from _others()
     yield from _sockets(made=sockets)
@@ -70,9 +76,21 @@ def _but(argument: int, *values: int, mask: int = (1 << 32) - 1) -> ArgumentComp
     return ArgumentComparison(argument, ComparisonOperator.NONE_OF, values, mask)
 
 
-def _attributes() -> Iterator[SeccompRule]:
+def _names() -> Iterator[SeccompRule]:
+    """What the launcher's supervisor makes for a kernel of the sandbox's own (launcher/source/paths.c)."""
+    yield _rule(
+        "chmod chown creat fchmodat fchownat lchown link linkat mkdir mkdirat mknod mknodat open openat "
+        "rename renameat renameat2 rmdir symlink symlinkat truncate unlink unlinkat utime utimensat utimes",
+        why="The launcher judges the path by the plan of mounts, and makes the call.",
+    )
+    yield _rule("fchmodat2 openat2", why="Other names for these.", action=ENOSYS)
+    yield _rule("futimesat name_to_handle_at", why="Nobody asks for them.")
+
+
+def _attributes(*, owners: bool = False) -> Iterator[SeccompRule]:
     """Of files that may not be written. Modes and times stay, as builds and Git change those of their own."""
-    yield _rule("chown fchown fchownat lchown", why="No right of Landlock's holds owners.")
+    if not owners:
+        yield _rule("chown fchown fchownat lchown", why="No right of Landlock's holds owners.")
     yield _rule(
         "fremovexattr fsetxattr lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat",
         why="No right of Landlock's holds extended attributes and access lists.",

@@ -23,18 +23,49 @@ PROPERTIES = Properties(
     walls=(
         "a kernel of its own, in a process, with mounts that show what the plan does",
         "the filter of system calls in that kernel",
-        "around that process: the mounts and namespaces of bwrap, without a network",
+        "around that process: the mounts and namespaces of bwrap, without a network; where none can be made, "
+        "a launcher that makes each call that names a file, and Landlock",
         "a filter of the host's calls that lets it trace (ptrace), and make no Unix sockets",
     ),
     kernel_bug=(
-        "of the kernel inside: what bwrap would show, and no more; of the host's kernel all files of the "
+        "of the kernel inside: what bwrap would show, and no more, but with Landlock around it also names, "
+        "sizes and times, and the arguments of other processes; of the host's kernel all files of the "
         "machine, through the calls that the process makes"
     ),
 )
 """What others have to know of it."""
 
-FORMS: Mapping[str, Form] = {}
-"""It has no other."""
+LANDLOCK = "vm-landlock"
+WEAKER = "around its kernel stands Landlock, and no namespace"
+
+
+def _declare_landlock() -> Declaration:
+    from sandwright.methods.vm.support import WITH_LANDLOCK  # noqa: PLC0415
+
+    return WITH_LANDLOCK
+
+
+def _artifacts_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    from sandwright.methods.vm.landlock import render_vm_landlock  # noqa: PLC0415
+
+    return render_vm_landlock(policy)
+
+
+def _backend_landlock() -> Backend:
+    from sandwright.methods.vm.backend import VmLandlock  # noqa: PLC0415
+
+    return VmLandlock()
+
+
+FORMS: Mapping[str, Form] = {
+    LANDLOCK: Form(
+        instead=WEAKER,
+        declare=_declare_landlock,
+        make_artifacts=_artifacts_landlock,
+        make_backend=_backend_landlock,
+    )
+}
+"""Where no namespace can be made."""
 
 
 def declare() -> Declaration:

@@ -1,16 +1,20 @@
-"""User-Mode Linux inside bubblewrap's sandbox."""
+"""User-Mode Linux, inside bubblewrap's sandbox or under Landlock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.backend import Bwrap, explained
-from sandwright.methods.contract import LIMIT, Code, Preflight
+from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
+from sandwright.methods.landlock.backend import Landlock
+from sandwright.methods.landlock.backend import explained as explained_by_landlock
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.methods.vm import LANDLOCK
+from sandwright.methods.vm.landlock import render_vm_landlock
 from sandwright.methods.vm.render import KERNEL, render_vm
-from sandwright.methods.vm.support import DECLARATION
+from sandwright.methods.vm.support import DECLARATION, WITH_LANDLOCK
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
@@ -33,17 +37,49 @@ class Vm(Bwrap):
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it with a policy that hides one directory."""
-        if host.os != "linux":
-            return Preflight(self.name, "wrong-system", f"User-Mode Linux is Linux'; this is {host.os}")
-        if host.platform != "linux/amd64":
-            return Preflight(self.name, "wrong-system", "User-Mode Linux runs on amd64 only")
-        for name in self.programs():
-            if name not in host.programs:
-                get = how_to_get(name, host.package_manager)
-                remedy = get and f"get it with: {get}"
-                return Preflight(self.name, "program-missing", f"{name} is not installed", remedy)
+        if lacking := _lacking(self.name, self.programs(), host):
+            return lacking
 
         def explain(failed: Failed) -> tuple[Code, str, str]:
             return explained(failed, host)
 
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explain)
+
+
+@dataclass(frozen=True)
+class VmLandlock(Landlock):
+    """The same under Landlock, where no namespace can be made."""
+
+    name: str = LANDLOCK
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, WITH_LANDLOCK, render_vm_landlock)
+
+    def programs(self) -> Sequence[str]:
+        """The kernel."""
+        return (KERNEL,)
+
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it with a policy that hides one directory."""
+        if lacking := _lacking(self.name, self.programs(), host):
+            return lacking
+        return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explained_by_landlock)
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
+        """Nothing: the launcher's part of it is Landlock's, which names what that leaves."""
+        return iter(())
+
+
+def _lacking(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
+    """What isn't there."""
+    if host.os != "linux":
+        return Preflight(method, "wrong-system", f"User-Mode Linux is Linux'; this is {host.os}")
+    if host.platform != "linux/amd64":
+        return Preflight(method, "wrong-system", "User-Mode Linux runs on amd64 only")
+    for name in programs:
+        if name not in host.programs:
+            get = how_to_get(name, host.package_manager)
+            remedy = get and f"get it with: {get}"
+            return Preflight(method, "program-missing", f"{name} is not installed", remedy)
+    return None

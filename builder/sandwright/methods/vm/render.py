@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from sandwright.errors import RenderError
 from sandwright.methods.bwrap.launch import MAX_ARGUMENTS, ignored_places
@@ -42,8 +43,7 @@ def render_vm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
     Raise RenderError for another processor than amd64, and for less memory than the kernel starts with.
     """
-    if architecture(policy) != "amd64":
-        raise RenderError("User-Mode Linux runs on amd64 only")
+    needs_amd64(policy)
     plan = mount_plan(policy, root="host")
     arguments = tuple(_arguments(policy, bwrap_arguments(policy, plan)))
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
@@ -54,23 +54,36 @@ def render_vm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         Artifact("guest.bpf", guest_filter(policy, caps=capabilities), "the filter of system calls inside"),
         mounts_artifact(plan.mounts, plan.covers),
     )
-    cpus = policy.resources.cpus
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
-        proxy=False,
-        expose=(),
-        localhost=(),
+        **guest_fields(policy),
         ignored=ignored_places(policy, plan),
-        kernel=KERNEL,
-        memory=_memory(policy),
-        cpus=None if cpus is None else int(cpus * 1000),
-        guest_hidden=tuple(hidden_paths()),
-        guest_readonly=(*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
     )
     if len(arguments) > MAX_ARGUMENTS:
         refused = "bubblewrap takes fewer arguments than this policy needs"
         launch = dataclasses.replace(launch, refused=refused)
     return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")
+
+
+def needs_amd64(policy: ResolvedPolicy) -> None:
+    """Raise RenderError for another processor."""
+    if architecture(policy) != "amd64":
+        raise RenderError("User-Mode Linux runs on amd64 only")
+
+
+def guest_fields(policy: ResolvedPolicy) -> dict[str, Any]:
+    """What the launcher's plan says of that kernel, whatever is around it. Raise like `render_vm`."""
+    cpus = policy.resources.cpus
+    return {
+        "proxy": False,
+        "expose": (),
+        "localhost": (),
+        "kernel": KERNEL,
+        "memory": _memory(policy),
+        "cpus": None if cpus is None else int(cpus * 1000),
+        "guest_hidden": tuple(hidden_paths()),
+        "guest_readonly": (*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
+    }
 
 
 def _arguments(policy: ResolvedPolicy, arguments: Iterator[str]) -> Iterator[str]:

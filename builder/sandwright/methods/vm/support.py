@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sandwright.methods.bwrap import support as bwrap
 from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
@@ -34,6 +36,22 @@ _OWN: dict[str, Support] = {
     "resources.pids": Support("exact", "by a control group of the kernel inside"),
 }
 
+_LANDLOCK: dict[str, Support] = {
+    "filesystem.read-all": Support(
+        "stricter", "what is made later in a directory in which something is denied can't be read"
+    ),
+    "filesystem.attributes": Support(
+        "partly",
+        "who takes the kernel inside over sees names, sizes and times of all files, and the arguments of "
+        "other processes, as there are no namespaces around it",
+    ),
+    "process.privileged": Support("stricter", "root inside has no capabilities"),
+    "process.root": Support(
+        "partly", "root of the kernel inside, whose own process is uid 0 of the host, without capabilities"
+    ),
+}
+"""What differs where Landlock is the wall around it."""
+
 DECLARATION = Declaration(
     "vm",
     {**bwrap.DECLARATION.support, **_OWN},
@@ -45,3 +63,6 @@ DECLARATION = Declaration(
         "paths": reasons.UNSEEN_MOUNTS,
     },
 )
+
+WITH_LANDLOCK = dataclasses.replace(DECLARATION, support={**DECLARATION.support, **_LANDLOCK})
+"""The form `vm-landlock`."""

@@ -1,0 +1,509 @@
+/* The files of a kernel of the sandbox's own (vm.c), where Landlock is the wall around it.
+ *
+ * That kernel finds files of the host by their names (hostfs), and its mounts hold nobody who takes it over. Landlock
+ * takes nothing away inside of a directory that may be written. So the kernel's process opens, makes, moves and removes
+ * nothing by itself. The filter hands each such call to the supervisor (notify.c), which follows no link on the way, judges
+ * the path by the plan of mounts, makes the call on the directory that it has opened, and hands the descriptor in
+ * (SECCOMP_IOCTL_NOTIF_ADDFD). Whoever takes that kernel over meets this, and Landlock's rules for both processes behind it.
+ *
+ * One call at a time: nothing that the sandbox moves comes between the look and the call. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include "broker.h"
+#include "denied.h"
+#include "launch.h"
+#include "paths.h"
+#include "watch.h"
+
+#if defined(__x86_64__)
+enum { OLD_TIMES = SYS_utime };
+#else
+enum { OLD_TIMES = -1 };
+#endif
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#define RENAME_EXCHANGE 2
+#endif
+
+enum { ALLOWED_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY, PAGE = 4096 };
+enum access { NOTHING, MAY_READ, MAY_CHANGE };
+
+static struct mount_plan plan;
+static struct exception {
+    const char *path;
+    enum access access;
+    bool below; /* and what is below it */
+} exceptions[8];
+static size_t exception_count;
+static const char *memory = "/dev/shm";
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- before the fork */
+static void except(const char *path, enum access access, bool below)
+{
+    exceptions[exception_count++] = (struct exception){path, access, below};
+}
+
+void paths_prepare(const struct run *run, const char *program, const char *own)
+{
+    struct statfs place;
+    size_t length;
+    char *content = checked_artifact(run, "mounts", &length), *copy = take(length + 1);
+    memcpy(copy, content, length);
+    const char *fault = mount_plan_parse(copy, length, &plan);
+    if (fault != NULL)
+        refuse("the plan of mounts can't be used: %s", fault);
+    except(program, MAY_READ, false);
+    except(text("%s/launch", run->directory), MAY_READ, false);
+    except(own, MAY_CHANGE, true);
+    except("/dev/null", MAY_CHANGE, false);
+    except("/proc/cpuinfo", MAY_READ, false);
+    if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC) /* it takes nothing else, or else what it is told */
+        memory = own;
+}
+
+const char *paths_memory(void)
+{
+    return memory;
+}
+
+/* ---- what the plan says */
+static bool is_excepted(const char *path, enum access *access)
+{
+    for (size_t index = 0; index < exception_count; index++) {
+        const struct exception *each = &exceptions[index];
+        if (strcmp(each->path, path) == 0 || (each->below && is_below(path, strlen(path), each->path, strlen(each->path)))) {
+            *access = each->access;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The most specific wins; of several at one place the last, which lies over the others. */
+static enum access access_to(const char *path)
+{
+    const struct record *found = NULL;
+    enum access access;
+    size_t length = strlen(path);
+    if (is_excepted(path, &access))
+        return access;
+    for (size_t index = 0; index < plan.count; index++) {
+        const struct record *each = &plan.records[index];
+        if (is_below(path, length, each->target, each->length) && (found == NULL || each->length >= found->length))
+            found = each;
+    }
+    if (found == NULL)
+        return NOTHING;
+    return found->kind == WRITE ? MAY_CHANGE : found->kind == READ || found->kind == COVER_FILE ? MAY_READ : NOTHING;
+}
+
+/* Whoever moves it moves something that the plan names: a mount point, or what has one below. */
+static bool is_held(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t index = 0; index < plan.count; index++)
+        if (is_below(plan.records[index].target, plan.records[index].length, path, length))
+            return true;
+    return false;
+}
+
+/* ---- names */
+struct name {
+    char path[PATH_MAX]; /* absolute, and nothing in it is `.`, `..` or empty */
+    char last[NAME_MAX + 1];
+    int above; /* the directory in which `last` is; -1 without */
+};
+
+/* Whoever called may change it meanwhile: what counts is this copy. */
+static bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
+{
+    struct iovec own = {to, length}, theirs = {(void *)(uintptr_t)address, length};
+    return process_vm_readv(thread, &own, 1, &theirs, 1, 0) == (ssize_t)length;
+}
+
+static int read_path(pid_t thread, uint64_t address, char path[PATH_MAX])
+{
+    for (size_t length = 0; length < PATH_MAX;) {
+        size_t part = PAGE - (size_t)((address + length) % PAGE);
+        part = part < PATH_MAX - length ? part : PATH_MAX - length;
+        if (!read_theirs(thread, address + length, path + length, part))
+            return EFAULT;
+        if (memchr(path + length, '\0', part) != NULL)
+            return 0;
+        length += part;
+    }
+    return ENAMETOOLONG;
+}
+
+static int plain(char *path)
+{
+    char *to = path;
+    if (*path != '/')
+        return EACCES; /* the kernel's process names nothing so */
+    for (const char *from = path; *from != '\0';) {
+        while (*from == '/')
+            from++;
+        size_t length = strcspn(from, "/");
+        if (length == 0)
+            break;
+        if ((length == 1 && from[0] == '.') || (length == 2 && from[0] == '.' && from[1] == '.'))
+            return EACCES;
+        *to++ = '/';
+        memmove(to, from, length);
+        to += length;
+        from += length;
+    }
+    if (to == path)
+        *to++ = '/';
+    *to = '\0';
+    return 0;
+}
+
+/* ELOOP: a link is on the way. */
+static int open_above(struct name *name)
+{
+    static const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    char above[PATH_MAX];
+    char *slash = strrchr(name->path, '/');
+    if (strlen(slash + 1) > NAME_MAX)
+        return ENAMETOOLONG;
+    strcpy(name->last, slash[1] == '\0' ? "." : slash + 1);
+    snprintf(above, sizeof above, "%.*s", slash == name->path ? 1 : (int)(slash - name->path), name->path);
+    name->above = (int)syscall(SYS_openat2, AT_FDCWD, above, &how, sizeof how);
+    return name->above < 0 ? errno : 0;
+}
+
+static int take_name(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name)
+{
+    name->above = -1;
+    int fault = read_path((pid_t)call->pid, address, name->path);
+    if (!broker_valid(broker, call->id))
+        return -1;
+    return fault != 0 ? fault : plain(name->path);
+}
+
+/* What may be changed, and its directory. */
+static int take_changed(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name)
+{
+    int fault = take_name(broker, call, address, name);
+    if (fault != 0)
+        return fault;
+    return access_to(name->path) != MAY_CHANGE ? EACCES : open_above(name);
+}
+
+static void close_name(struct name *name)
+{
+    if (name->above >= 0)
+        close(name->above);
+    name->above = -1;
+}
+
+/* ---- descriptors that are handed in */
+static int give(const struct broker *broker, const struct seccomp_notif *call, int file, uint64_t flags)
+{
+    struct seccomp_notif_addfd given = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)file,
+                                        .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
+    int fault = file < 0 ? errno : ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0 ? -1 : errno;
+    if (file >= 0)
+        close(file);
+    return fault == ENOENT && file >= 0 ? -1 : fault;
+}
+
+/* What isn't one waits, or does something by being opened. */
+static bool is_plain(int file, const struct name *name)
+{
+    struct stat status;
+    return fstat(file, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || strcmp(name->path, "/dev/null") == 0);
+}
+
+static int open_named(struct name *name, int flags, mode_t mode)
+{
+    struct stat status;
+    int fault = open_above(name);
+    if (fault != 0) {
+        errno = fault;
+        return -1;
+    }
+    if (fstatat(name->above, name->last, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode) &&
+        !S_ISDIR(status.st_mode) && strcmp(name->path, "/dev/null") != 0) {
+        errno = S_ISLNK(status.st_mode) ? ELOOP : ENXIO;
+        return -1;
+    }
+    return openat(name->above, name->last, (flags & ALLOWED_FLAGS) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
+}
+
+/* Before its own root is there, its process finds its libraries through links. What is judged is what was found. */
+static int open_through_links(const char *path)
+{
+    static const char gone[] = " (deleted)";
+    char found[PATH_MAX], place[32];
+    struct stat status;
+    int file = open(path, O_PATH | O_CLOEXEC);
+    snprintf(place, sizeof place, "/proc/self/fd/%d", file);
+    ssize_t length = file < 0 ? -1 : readlink(place, found, sizeof found - 1);
+    int opened = -1;
+    errno = EACCES;
+    if (length > 0 && length < (ssize_t)sizeof found - 1 && fstat(file, &status) == 0 &&
+        (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) {
+        found[length] = '\0';
+        bool removed = length > (ssize_t)sizeof gone && strcmp(found + length - (sizeof gone - 1), gone) == 0;
+        if (!removed && access_to(found) >= MAY_READ)
+            opened = open(place, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    int fault = errno;
+    if (file >= 0)
+        close(file);
+    errno = fault;
+    return opened;
+}
+
+static int answer_open(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, uint64_t flags, mode_t mode)
+{
+    struct name name;
+    bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
+    int fault = take_name(broker, call, address, &name);
+    if (fault != 0)
+        return fault;
+    if ((flags & O_TMPFILE) == O_TMPFILE && strcmp(name.path, memory) == 0) /* of the kernel, also where nothing there may be run */
+        return give(broker, call, memfd_create("memory", MFD_CLOEXEC), flags);
+    if ((flags & (O_PATH | (O_TMPFILE & ~O_DIRECTORY))) != 0)
+        return EACCES;
+    int file = -1;
+    errno = EACCES;
+    if (access_to(name.path) >= (changes ? MAY_CHANGE : MAY_READ))
+        file = open_named(&name, (int)flags, mode);
+    fault = errno;
+    close_name(&name);
+    if (file < 0 && (fault == ELOOP || fault == EACCES) && !changes) {
+        file = open_through_links(name.path);
+        fault = errno;
+    }
+    if (file < 0)
+        return fault;
+    if (!is_plain(file, &name)) {
+        close(file);
+        return ENXIO;
+    }
+    fcntl(file, F_SETFL, (int)flags & O_APPEND);
+    return give(broker, call, file, flags);
+}
+
+/* ---- what changes */
+static int done(int result)
+{
+    return result == 0 ? 0 : errno;
+}
+
+/* By a descriptor of what is there, which is no link. */
+static int change_mode(const struct name *name, mode_t mode)
+{
+    char place[32];
+    struct stat status;
+    int file = openat(name->above, name->last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0)
+        return errno;
+    snprintf(place, sizeof place, "/proc/self/fd/%d", file);
+    int fault = fstat(file, &status) != 0 ? errno : S_ISLNK(status.st_mode) ? EOPNOTSUPP : done(chmod(place, mode & 07777));
+    close(file);
+    return fault;
+}
+
+static int cut(const struct name *name, off_t length)
+{
+    int file = openat(name->above, name->last, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0)
+        return errno;
+    int fault = !is_plain(file, name) ? EINVAL : done(ftruncate(file, length));
+    close(file);
+    return fault;
+}
+
+/* NULL: now. */
+static int take_times(const struct seccomp_notif *call, uint64_t address, struct timespec times[2])
+{
+    struct timeval old[2];
+    struct utimbuf older;
+    bool seconds = call->data.nr == OLD_TIMES, exact = call->data.nr == SYS_utimensat;
+    times[0] = times[1] = (struct timespec){.tv_nsec = UTIME_NOW};
+    if (address == 0)
+        return 0;
+    if (!read_theirs((pid_t)call->pid, address, exact ? (void *)times : seconds ? (void *)&older : (void *)old,
+                     exact ? 2 * sizeof *times : seconds ? sizeof older : sizeof old))
+        return EFAULT;
+    for (int index = 0; index < 2 && !exact; index++)
+        times[index] = seconds ? (struct timespec){.tv_sec = index == 0 ? older.actime : older.modtime}
+                               : (struct timespec){old[index].tv_sec, old[index].tv_usec * 1000};
+    return 0;
+}
+
+static int make_node(const struct name *name, mode_t mode)
+{
+    mode_t kind = mode & S_IFMT;
+    return kind != 0 && kind != S_IFREG && kind != S_IFIFO && kind != S_IFSOCK ? EPERM
+                                                                               : done(mknodat(name->above, name->last, mode, 0));
+}
+
+static int remove_name(const struct name *name, bool directory)
+{
+    return is_held(name->path) ? EBUSY : done(unlinkat(name->above, name->last, directory ? AT_REMOVEDIR : 0));
+}
+
+/* Both are the sandbox's to change: a link to what may be read only could be written through. */
+static int answer_two(const struct broker *broker, const struct seccomp_notif *call, uint64_t from, uint64_t to, bool moves,
+                      unsigned flags)
+{
+    struct name one, other = {.above = -1};
+    int fault = take_changed(broker, call, from, &one);
+    if (fault == 0)
+        fault = take_changed(broker, call, to, &other);
+    if (fault == 0 && (is_held(one.path) || is_held(other.path)))
+        fault = EBUSY;
+    if (fault == 0 && moves)
+        fault = (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0
+                    ? EINVAL
+                    : done((int)syscall(SYS_renameat2, one.above, one.last, other.above, other.last, flags));
+    else if (fault == 0)
+        fault = done(linkat(one.above, one.last, other.above, other.last, 0));
+    close_name(&one);
+    close_name(&other);
+    return fault;
+}
+
+static int answer_symlink(const struct broker *broker, const struct seccomp_notif *call, uint64_t content, uint64_t path)
+{
+    char target[PATH_MAX];
+    struct name name = {.above = -1};
+    int fault = read_path((pid_t)call->pid, content, target);
+    if (fault == 0)
+        fault = take_changed(broker, call, path, &name);
+    if (fault == 0)
+        fault = done(symlinkat(target, name.above, name.last));
+    close_name(&name);
+    return fault;
+}
+
+/* ---- one call */
+enum what { OPEN, CREATE, TRUNCATE, RENAME, MAKE_DIRECTORY, REMOVE_DIRECTORY, LINK, UNLINK, SYMLINK, MODE, OWNER, TIMES, NODE };
+static const struct named {
+    int number;
+    enum what what;
+    int path; /* which argument, of two the first */
+} named[] = {
+    {SYS_openat, OPEN, 1},
+#if defined(__x86_64__)
+    {SYS_open, OPEN, 0},
+    {SYS_creat, CREATE, 0},
+    {SYS_truncate, TRUNCATE, 0},
+    {SYS_rename, RENAME, 0},
+    {SYS_renameat, RENAME, 1},
+    {SYS_mkdir, MAKE_DIRECTORY, 0},
+    {SYS_rmdir, REMOVE_DIRECTORY, 0},
+    {SYS_link, LINK, 0},
+    {SYS_unlink, UNLINK, 0},
+    {SYS_symlink, SYMLINK, 0},
+    {SYS_chmod, MODE, 0},
+    {SYS_chown, OWNER, 0},
+    {SYS_lchown, OWNER, 0},
+    {SYS_utime, TIMES, 0},
+    {SYS_utimes, TIMES, 0},
+    {SYS_mknod, NODE, 0},
+#endif
+    {SYS_renameat2, RENAME, 1},
+    {SYS_mkdirat, MAKE_DIRECTORY, 1},
+    {SYS_unlinkat, UNLINK, 1},
+    {SYS_linkat, LINK, 1},
+    {SYS_symlinkat, SYMLINK, 1},
+    {SYS_fchmodat, MODE, 1},
+    {SYS_fchownat, OWNER, 1},
+    {SYS_utimensat, TIMES, 1},
+    {SYS_mknodat, NODE, 1},
+};
+
+static const struct named *find(const struct seccomp_data *call)
+{
+    for (size_t index = 0; call->arch == NATIVE && index < sizeof named / sizeof *named; index++)
+        if (named[index].number == call->nr)
+            return &named[index];
+    return NULL;
+}
+
+bool paths_are_named(const struct seccomp_data *call)
+{
+    return find(call) != NULL;
+}
+
+static int answer_one(const struct broker *broker, const struct seccomp_notif *call, const struct named *each)
+{
+    const uint64_t *rest = (const uint64_t *)call->data.args + each->path + 1;
+    struct timespec times[2];
+    struct name name = {.above = -1};
+    int fault = take_name(broker, call, rest[-1], &name);
+    fault = fault != 0 ? fault : access_to(name.path) != MAY_CHANGE ? EACCES : open_above(&name);
+    if (fault == 0 && each->what == TIMES && (fault = take_times(call, rest[0], times)) == 0)
+        fault = done(utimensat(name.above, name.last, times, AT_SYMLINK_NOFOLLOW));
+    else if (fault == 0)
+        fault = each->what == TRUNCATE           ? cut(&name, (off_t)rest[0])
+                : each->what == MAKE_DIRECTORY   ? done(mkdirat(name.above, name.last, (mode_t)rest[0] & 07777))
+                : each->what == REMOVE_DIRECTORY ? remove_name(&name, true)
+                : each->what == UNLINK           ? remove_name(&name, each->path == 1 && (rest[0] & AT_REMOVEDIR) != 0)
+                : each->what == MODE             ? change_mode(&name, (mode_t)rest[0])
+                : each->what == NODE             ? make_node(&name, (mode_t)rest[0])
+                : each->what == OWNER
+                    ? done(fchownat(name.above, name.last, (uid_t)rest[0], (gid_t)rest[1], AT_SYMLINK_NOFOLLOW))
+                    : EPERM;
+    close_name(&name);
+    return fault;
+}
+
+static int answer(const struct broker *broker, const struct seccomp_notif *call, const struct named *each)
+{
+    const uint64_t *all = (const uint64_t *)call->data.args, *from = all + each->path;
+    switch (each->what) {
+    case OPEN:
+        return answer_open(broker, call, from[0], from[1], (mode_t)from[2] & 07777);
+    case CREATE:
+        return answer_open(broker, call, from[0], O_WRONLY | O_CREAT | O_TRUNC, (mode_t)from[1] & 07777);
+    case RENAME:
+        return answer_two(broker, call, from[0], all[each->path == 0 ? 1 : 3], true,
+                          call->data.nr == SYS_renameat2 ? (unsigned)all[4] : 0);
+    case LINK:
+        return answer_two(broker, call, from[0], all[each->path == 0 ? 1 : 3], false, 0);
+    case SYMLINK:
+        return answer_symlink(broker, call, all[0], all[each->path == 0 ? 1 : 2]);
+    default:
+        return answer_one(broker, call, each);
+    }
+}
+
+int paths_answer(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags)
+{
+    if (call->data.nr == SYS_utimensat && call->data.args[1] == 0) { /* of a descriptor: nothing is named */
+        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        return 0;
+    }
+    pthread_mutex_lock(&lock);
+    int fault = answer(broker, call, find(&call->data));
+    pthread_mutex_unlock(&lock);
+    return fault;
+}
