@@ -11,7 +11,6 @@ from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
 from sandwright.methods.landlock.backend import Landlock
 from sandwright.methods.landlock.backend import explained as explained_by_landlock
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
-from sandwright.methods.vm import LANDLOCK
 from sandwright.methods.vm.landlock import render_vm_landlock
 from sandwright.methods.vm.render import KERNEL, render_vm
 from sandwright.methods.vm.support import DECLARATION, WITH_LANDLOCK
@@ -50,7 +49,7 @@ class Vm(Bwrap):
 class VmLandlock(Landlock):
     """The same under Landlock, where no namespace can be made."""
 
-    name: str = LANDLOCK
+    name: str = "vm-landlock"
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """For a trial."""
