@@ -200,7 +200,7 @@ runtime_type = {json.dumps(kind)}
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{name}.options]
 {option}
 """
-        for name, kind, option in _handlers(place, programs)
+        for name, kind, option in _handlers(programs)
     )
     return f"""version = 3
 root = "{place.folder}/containerd"
@@ -225,8 +225,9 @@ default_runtime_name = "runc"
 {handlers}"""
 
 
-def _handlers(place: Place, programs: dict[str, Path]) -> list[tuple[str, str, str]]:
+def _handlers(programs: dict[str, Path]) -> list[tuple[str, str, str]]:
     found = [("runc", "io.containerd.runc.v2", f'BinaryName = "{programs["runc"]}"')]
     if "runsc" in programs:
-        found.append(("runsc", "io.containerd.runsc.v1", f'ConfigPath = "{place.folder}/runsc.toml"'))
+        options = f'BinaryName = "{programs["runsc"]}"\nRoot = "/run/containerd/runsc"'
+        found.append(("runsc", "io.containerd.runc.v2", options))
     return found

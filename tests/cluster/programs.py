@@ -69,6 +69,12 @@ def find(name: str) -> Path:
     return directory() / f"{module.name}-{module.digest}" / name
 
 
+def runtimes() -> dict[str, Path]:
+    """What runs containers: runc, and gVisor where Debian's is there."""
+    gvisor = {"runsc": Path(__file__).with_name("gvisor.py")} if process.find("runsc") else {}
+    return {"runc": find("runc"), **gvisor}
+
+
 def missing() -> list[str]:
     """What of a cluster is not on this machine, by name; empty when one can be started."""
     built = [name for module in GO_MODULES for name in module.packages]

@@ -95,7 +95,7 @@ def cluster(*, limit: float = START_LIMIT) -> Iterator[Cluster]:
     deadline = time.monotonic() + limit
     with contextlib.ExitStack() as stack:
         place = _place(Path(stack.enter_context(_directory())))
-        configuration.write_configuration(place, {"runc": programs.find("runc")})
+        configuration.write_configuration(place, programs.runtimes())
         stack.enter_context(kept_settings())
         stack.enter_context(control_groups(place.name))
         found = Cluster(place, stack.enter_context(_namespaces(place)))

@@ -16,6 +16,7 @@ from cluster.configuration import write_kubeconfig
 from cluster.person import LIMIT, SANDWRIGHT, Person
 from cluster.start import Cluster, cluster
 from pods import busybox_layer
+from sandwright import process
 from sandwright.methods.kubernetes import admission
 from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
 from sandwright.methods.kubernetes.connection import connect
@@ -227,6 +228,19 @@ def test_what_a_quick_command_shows(person: Person, times: int) -> None:
         shown = window.rest().replace(b"\r\r\n", b"\r\n")
     assert shown.count(b"1\r\n2\r\n3\r\n") == 1
     assert shown.count(b"\n3\r") == 1, shown
+
+
+@pytest.mark.needs("runsc")
+def test_under_gvisor(person: Person) -> None:
+    """The kernel is gVisor's, the filter is there, and the status is the command's."""
+    (person.project / "sandbox.yaml").write_text("schema: 1\nprefer: [kubernetes, gvisor]\nextends: []\n")
+    assert person.sandwright("render", "--method", "kubernetes").returncode == 0
+    process.run(person.project / ".sandbox/kubernetes/install-profile", person.cluster.profiles)
+    script = "uname -r; grep Seccomp: /proc/self/status; nc -w 2 10.96.0.1 443 2>&1; exit 7"
+    ended = person.run("sh", "-c", script)
+    assert ended.returncode == 7, ended.stderr
+    assert ended.stdout.splitlines()[:2] == ["4.4.0", "Seccomp:\t2"]
+    assert "Operation not permitted" in ended.stdout
 
 
 def test_parts_that_restart(person: Person) -> None:
