@@ -3,7 +3,7 @@
     python -m benchmarks.learners [--work DIR] [--sources DIR] [--only sqlite,git-clone]
 
 Each learns from commands of `work/learn.yaml`; then the command itself, and other inputs, run under what came
-of it, by `sandwright run`, `sandlock run -p` and `firejail --profile`. Counted are regular files of the host
+of it, by `sandwright run`, `sandlock run` and `firejail --profile`. Counted are regular files of the host
 that can be read, and that can be written: of a list of paths, what lies at and below them; of a profile of
 firejail, which hides some of the host and leaves the rest, what `find` sees inside. A learner that is not
 installed is left out (`cargo install sandlock-cli`, Debian's `firejail`).
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,13 +50,13 @@ def main() -> None:
         if name not in chosen or any(shutil.which(tool) is None for tool in each["needs"]):
             continue
         for learner, use in LEARNERS.items():
-            if shutil.which(learner) is None and learner != "sandwright":
+            if shutil.which(learner.split()[0]) is None and learner != "sandwright":
                 print(f"{learner} is not installed", file=sys.stderr)
                 continue
             with tempfile.TemporaryDirectory(prefix="sandwright-learn-", dir=words.work) as folder:
                 place = Path(folder, "p")
                 learn.prepare(each, place, words.sources)
-                found[f"{name} {learner}"] = row = use(each, place)
+                found[f"{name}: {learner}"] = row = use(each, place)
             print(name, learner, json.dumps(row), flush=True)
             words.output.parent.mkdir(parents=True, exist_ok=True)
             words.output.write_text(json.dumps({**found, "machine": machine()}, indent=1, sort_keys=True))
@@ -72,9 +73,9 @@ def _run(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]
         return subprocess.CompletedProcess(words, 124, "", "out of time")
 
 
-def _tried(each: Mapping[str, Any], folder: Path, prefix: Sequence[str]) -> dict[str, Any]:
+def _tried(each: Mapping[str, Any], folder: Path, prefix: Sequence[str], shell: str = "sh") -> dict[str, Any]:
     """How the command, and other inputs, end under what was learned."""
-    ended = [_run([*prefix, "sh", "-ec", command], folder) for command in (each["learn"], *each["others"])]
+    ended = [_run([*prefix, shell, "-ec", command], folder) for command in (each["learn"], *each["others"])]
     return {
         "itself": ended[0].returncode,
         "others": [one.returncode for one in ended[1:]],
@@ -96,9 +97,11 @@ def _sandwright(each: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _sandlock(each: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    profile = folder.parent / "profile.toml"
-    ended = _run(["sandlock", "learn", "-o", str(profile), "--", "sh", "-ec", each["learn"]], folder)
+def _sandlock(each: Mapping[str, Any], folder: Path, *options: str) -> dict[str, Any]:
+    """It learns in the root directory, so the command goes to its own."""
+    profile, go = folder.parent / "profile.toml", f"cd {shlex.quote(str(folder))}\n"
+    words = ["sandlock", "learn", *options, "-o", str(profile), "--", "sh", "-ec", go + each["learn"]]
+    ended = _run(words, folder)
     if not profile.exists():
         return {"learned": ended.returncode, "why": ended.stderr[-300:]}
     data = tomllib.loads(profile.read_text())
@@ -110,7 +113,9 @@ def _sandlock(each: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "read": sum(map(learn.below, _top([*read, *write]))),
         "write": sum(map(learn.below, write)),
         "hosts": len(data.get("network", {}).get("allow", [])),
-        **_tried(each, folder, ["sandlock", "run", "-p", str(profile), "--"]),
+        **_tried(
+            each, folder, ["sandlock", "run", "--profile-file", str(profile), "--cwd", str(folder), "--"]
+        ),
     }
 
 
@@ -125,13 +130,18 @@ def _top(paths: Sequence[str]) -> list[str]:
 
 
 def _firejail(each: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    ended = _run(["firejail", "--build", "sh", "-ec", each["learn"]], folder)
+    preload = Path("/etc/ld.so.preload")  # it leaves an empty one on the host
+    there = preload.exists()
+    shell = Path(shutil.which("sh") or "sh").resolve().name  # a profile of its has no links: `sh` is missing
+    ended = _run(["firejail", "--build", shell, "-ec", each["learn"]], folder)
+    if not there and preload.exists() and not preload.read_bytes():
+        preload.unlink()
     text = ended.stdout.partition("--- Built profile begins after this line ---")[2]
     if not text:
         return {"learned": ended.returncode, "why": ended.stderr[-300:]}
     profile, counting = folder.parent / "built.profile", folder.parent / "counting.profile"
     profile.write_text(text)
-    counting.write_text(re.sub(r"^private-bin .*", r"\g<0>,find", text, flags=re.MULTILINE))
+    counting.write_text(re.sub(r"^(private-bin .*?),?$", r"\g<1>,find", text, flags=re.MULTILINE))
     active = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return {
         "learned": ended.returncode,
@@ -139,7 +149,7 @@ def _firejail(each: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "read": _seen(counting, folder, "-readable"),
         "write": _seen(counting, folder, "-writable"),
         "hosts": 0 if "net none" in active else None,
-        **_tried(each, folder, ["firejail", "--quiet", f"--profile={profile}", "--"]),
+        **_tried(each, folder, ["firejail", "--quiet", f"--profile={profile}", "--"], shell),
     }
 
 
@@ -168,6 +178,7 @@ def _seen(profile: Path, folder: Path, how: str) -> int | None:
 LEARNERS: Mapping[str, Callable[[Mapping[str, Any], Path], dict[str, Any]]] = {
     "sandwright": _sandwright,
     "sandlock": _sandlock,
+    "sandlock --collapse": lambda each, folder: _sandlock(each, folder, "--collapse"),
     "firejail": _firejail,
 }
 
@@ -179,7 +190,7 @@ def _table(found: Mapping[str, Any]) -> Iterator[str]:
         if name != "machine":
             others = each.get("others", [])
             cells = [
-                *name.split(" "),
+                *name.split(": "),
                 "yes" if each.get("itself") == 0 else "no",
                 f"{others.count(0)} of {len(others)}",
                 *(each.get(key) for key in ("grants", "read", "write", "hosts")),

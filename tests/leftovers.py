@@ -55,7 +55,7 @@ def _state() -> Iterator[str]:
 
 
 def _scratch() -> Iterator[str]:
-    for root in map(Path, SCRATCH):
+    for root in filter(Path.is_dir, map(Path, SCRATCH)):  # in a sandbox some are not there
         yield from (f"file {p}" for p in root.iterdir() if p.name.lstrip(".").startswith(PREFIX))
 
 
