@@ -241,6 +241,7 @@ def test_under_gvisor(person: Person) -> None:
     assert ended.returncode == 7, ended.stderr
     assert ended.stdout.splitlines()[:2] == ["4.4.0", "Seccomp:\t2"]
     assert "Operation not permitted" in ended.stdout
+    assert "whether the node's gVisor takes filters is not known" in ended.stderr
 
 
 def test_parts_that_restart(person: Person) -> None:

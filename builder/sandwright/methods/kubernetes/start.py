@@ -35,6 +35,10 @@ UNKNOWN = (
     "whether this cluster's network enforces NetworkPolicy is not known; where it does not, more than the "
     "proxy is reached"
 )
+UNFILTERED = (
+    "whether the node's gVisor takes filters is not known; without `oci-seccomp` in the settings of runsc "
+    "there is none"
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST = 2000
 
@@ -153,6 +157,8 @@ def check(
         if admission.is_proxied(around):
             admission.check_policies(connection, namespace, around)
             say(UNKNOWN)
+        if "runtimeClassName" in job["spec"]["template"]["spec"]:
+            say(UNFILTERED)
         admission.check_closed(connection, namespace)
         admission.check_claims(connection, namespace, job["spec"]["template"]["spec"])
         admission.check_admitted(connection, namespace, job)
