@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -16,9 +17,12 @@ from sandwright.session import beside, denials, explained
 from sandwright.session.deciding import deciding
 from sandwright.session.prepare import resolved_with
 from sandwright.session.recording import Recording
-from sandwright.session.records import Access, Record, lines
+from sandwright.session.records import KINDS, Access, Record, lines
 from sandwright.session.request import RunRequest
 from sandwright.session.run import CommandSession
+from sandwright.session.suspected import suspected
+
+FOUND = ("absent", "file", "directory", "link", "other")
 
 
 @pytest.fixture
@@ -88,11 +92,60 @@ def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 def test_what_the_record_lacks_is_said(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
     (home / "record").write_text("".join(f"{line}\n" for line in lines(Record(dropped=3, unresolved=1))))
-    session = SimpleNamespace(request=_request(recording), denials={})
+    assert _explained(recording) == ({}, ["4 calls with paths are unknown: more may be refused"])
+    assert not (home / "record").exists()
+
+
+def _explained(recording: Recording, digest: str = "") -> tuple[dict[str, Any], list[str]]:
+    """What is noted of a record, and what is said."""
+    prepared = SimpleNamespace(decided=_decided(), policy=digest)
+    session = SimpleNamespace(request=_request(recording), denials={}, prepared=prepared)
     said: list[str] = []
     beside._explain(cast("CommandSession", session), said.append)
-    assert said == ["4 calls with paths are unknown: more may be refused"]
-    assert not (home / "record").exists()
+    return session.denials, said
+
+
+def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
+    """The policy of the run counts, and not what its file says when that has ended."""
+    refused = Access(f"{home}/closed/key", f"{home}/closed/key", "absent", frozenset({"read"}))
+    recording = Recording(str(home / "record"), looks=False)
+    told: list[object] = []
+    for digest in ("", "sha256:of-another"):
+        (home / "record").write_text("".join(f"{line}\n" for line in lines(Record((refused,)))))
+        told.append(_explained(recording, digest))
+    (found, said), (nothing, why) = cast("Any", told)
+    assert ([each["what"] for each in found["paths"]], said) == ([refused.path], [])
+    assert nothing == {}
+    assert len(why) == 1
+    assert "was changed meanwhile" in why[0]
+
+
+def test_all_that_is_refused_is_suspected(home: Path) -> None:
+    """What is left out without asking the policy was refused by none of its rules."""
+    for name in (".bashrc", "new", "it\udce9", ".git/hooks/pre-commit"):
+        (home / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / "p" / name).touch()
+    policy = resolved_with(_request())
+    places = deciding(policy, registry.declaration("bwrap"))["paths"]
+    paths = {rule.path for rule in policy.filesystem.rules}
+    paths |= {
+        f"{each.rstrip('/')}/{name}"
+        for each in paths
+        for name in ("", "key", "file", ".git/hooks/x", "\udcff")
+    }
+    paths |= {str(each) for each in home.rglob("*")} | {"/", "/etc/passwd", "/usr/bin/env", "/nowhere"}
+    refused, suspects = 0, set()
+    for path, found, kind in itertools.product(sorted(paths), FOUND, KINDS):
+        path = path.rstrip("/") or "/"  # noqa: PLW2901
+        record = Record((Access(path, path, found, frozenset({kind})),))
+        (home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
+        told = bool(explained.refused_paths(record, policy))
+        if suspected(f"{home}/record", cast("Any", places))[0]:
+            suspects.add((path, kind))
+        refused += told
+        assert (path, kind) in suspects or not told, (path, found, kind)
+    assert refused > 500
+    assert not suspects & {("/usr/bin/env", "read"), (f"{home}/p/new", "write"), (f"{home}/p", "create")}
 
 
 def _decided() -> dict[str, Any]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +155,49 @@ def test_where_paths_can_not_be_told_nothing_is_run(project: Project) -> None:
     assert ended.returncode == 125
     assert b"--explain-denials: noop can't tell of paths: noop refuses nothing" in ended.stderr
     assert not Path(project.root / "made").exists()
+
+
+@contextlib.contextmanager
+def _stalled(place: Path) -> Iterator[None]:
+    """A file system that answers nobody: its server is not there yet."""
+    place.mkdir(parents=True)
+    device = os.open("/dev/fuse", os.O_RDWR)
+    try:
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.mount(b"stalled", os.fsencode(place), b"fuse", 0, options) != 0:
+            pytest.skip(f"mount(2) of a file system of ours: {os.strerror(ctypes.get_errno())}")
+        yield
+    finally:
+        os.close(device)
+        subprocess.run(["umount", "-l", str(place)], check=False, timeout=30)
+
+
+STALLED = """
+import os, sys, threading, time
+def waits():
+    try:
+        open(sys.argv[1])
+    except OSError as fault:
+        print("ended", fault.errno, flush=True)
+for _ in range(3):
+    threading.Thread(target=waits, daemon=True).start()
+time.sleep(0.5)
+for number in range(20):
+    open(f"made-{number}", "w").close()
+print("went on", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/fuse").exists() or os.geteuid() != 0, reason="needs /dev/fuse, and root")
+def test_a_path_that_nobody_answers_for_holds_up_no_other(project: Project) -> None:
+    """The supervisor looks up what a call names, which may take as long as its file system wants."""
+    shown = project.home.parent / "shown"
+    project.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], read: [/, {shown}]}}\n"
+    )
+    words = (sys.executable, "-P", "-c", STALLED, f"{shown}/slow/file")
+    with _stalled(shown / "slow"):
+        ended = project.run(*words, options=("--trust-policy", "--explain-denials"))
+    assert (ended.stdout, ended.returncode) == (b"went on\n", 0), ended.stderr.decode()

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sandwright import foreground, places
 from sandwright.session import state
@@ -18,6 +18,8 @@ from sandwright.session.bridged import BridgeLog
 from sandwright.session.trail import Trail
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from sandwright.bridge.start import Bridge
     from sandwright.egress.start import Proxy
     from sandwright.session.run import CommandSession
@@ -58,23 +60,34 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
 
 
 def _explain(session: CommandSession, say: foreground.Say) -> None:
-    """Note for `session.denials` which paths were refused."""
-    from sandwright.errors import SandwrightError  # noqa: PLC0415
-    from sandwright.session import explained  # noqa: PLC0415 - it needs the policy
-    from sandwright.session.prepare import resolved_with  # noqa: PLC0415
-    from sandwright.session.records import read  # noqa: PLC0415
+    """Note for `session.denials` which paths were refused. The policy is asked only where some may be."""
+    from sandwright.session.suspected import suspected  # noqa: PLC0415 - few runs ask for it
 
     assert session.request.recording is not None
     file = Path(session.request.recording.file)
     try:
-        record = read(file)
-        session.denials["paths"] = explained.denials(record, partial(resolved_with, session.request))
-        if record.dropped or record.unresolved:
-            say(f"{record.dropped + record.unresolved} calls with paths are unknown: more may be refused")
-    except SandwrightError as fault:
+        lines, unknown = suspected(str(file), cast("dict[str, Any]", session.prepared.decided["paths"]))
+        if lines:
+            session.denials["paths"] = _judged(session, lines)
+        if unknown:
+            say(f"{unknown} calls with paths are unknown: more may be refused")
+    except (OSError, ValueError, KeyError, TypeError) as fault:
         say(f"which paths were refused can't be told: {fault}")
     finally:
         file.unlink(missing_ok=True)
+
+
+def _judged(session: CommandSession, lines: list[str]) -> list[dict[str, object]]:
+    from sandwright.errors import SandwrightError  # noqa: PLC0415
+    from sandwright.session import explained  # noqa: PLC0415 - it needs the policy, which takes long
+    from sandwright.session.prepare import resolved_with  # noqa: PLC0415
+    from sandwright.session.records import parse  # noqa: PLC0415
+
+    resolve = partial(resolved_with, session.request, digest=session.prepared.policy)
+    try:
+        return explained.denials(parse(lines), resolve)
+    except SandwrightError as fault:
+        raise ValueError(fault) from fault
 
 
 def _refused_calls(log: BridgeLog | None) -> dict[tuple[str, str], int]:

@@ -9,7 +9,8 @@ from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.names import SECCOMP_PROFILES
-from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.resolved import Filesystem, ResolvedPolicy
+from sandwright.policy.rules import PathRule
 from sandwright.seccomp import profile
 
 
@@ -20,7 +21,7 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
     the field that refuses Unix sockets inside, where it gets its value, and the edit that allows them, but
     for those of datagrams. `looser`: profiles that allow more, each with the calls that it then allows
     whatever their arguments are, as far as the method does. `shipped`: the profile is one of ours. `never`:
-    sockets that no policy can list.
+    sockets that no policy can list. `paths` is for `session.suspected`: what the rules of paths say, by path.
     """
     return {
         "seccomp": f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
@@ -35,7 +36,30 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
         "looser": _looser(policy.process.seccomp, declaration.closes),
         "shipped": policy.process.seccomp in SECCOMP_PROFILES,
         "never": [_placed(each, policy) for each in SOCKETS],
+        "paths": _paths(policy.filesystem),
     }
+
+
+def _paths(files: Filesystem) -> dict[str, object]:
+    """`rules`, and `startup` where none of them says anything: by path `read`, `write`, `private` or empty.
+
+    `names`: those that are protected below any path that may be written.
+    """
+    return {
+        "rules": {rule.path: _said(max(files.tree.at(rule.path), key=_strength)) for rule in files.rules},
+        "startup": {rule.path: _said(rule) for rule in sorted(files.startup, key=_strength)},
+        "names": sorted({name.value for each in files.protections for name in each.names}),
+    }
+
+
+def _strength(rule: PathRule) -> tuple[int, bool, int]:
+    return rule.strength
+
+
+def _said(rule: PathRule) -> str:
+    if rule.private:
+        return "private"
+    return "write" if rule.writable else "read" if rule.readable else ""
 
 
 def _makes(declaration: Declaration) -> bool:

@@ -117,8 +117,13 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     return MergedPolicy.from_layers([*given, *layers])
 
 
-def resolved_with(request: RunRequest, settings: Sequence[str] = ()) -> ResolvedPolicy:
-    """A request's policy on this machine, with further settings of the run. Raise SandwrightError."""
+def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: str = "") -> ResolvedPolicy:
+    """A request's policy on this machine, with further settings of the run. Raise SandwrightError.
+
+    `digest` is that of the policy without them, where that must not have changed.
+    """
+    if digest and not settings:
+        return _as_looked_at(request, digest)
     inputs, asked = InputTracker(), copy.copy(request)
     asked.settings = [*request.settings, *settings]
     return resolved_here(load(asked, inputs), asked, inputs)

@@ -13,7 +13,7 @@ import sys
 
 from sandwright import digests, inputs, places, smalljson
 
-SCHEMA = 5
+SCHEMA = 6
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 

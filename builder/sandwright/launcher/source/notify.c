@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,11 @@ static struct waiting {
 static size_t waiting_count, threads, idle;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* One thread takes the calls: the kernel would wake all that wait for one. It answers by itself what can't wait. */
+static bool taken;
+static pthread_cond_t vacant = PTHREAD_COND_INITIALIZER;
+static _Atomic uint64_t turn; /* of who takes them: odd while it answers */
 
 static struct waiting *enter(uint64_t id, pid_t caller)
 {
@@ -107,34 +113,14 @@ static bool is_called_away(const struct waiting *each)
     return away;
 }
 
-/* A signal that comes too early for connect(2) is sent again. */
-static _Noreturn void *look_after(void *nothing)
-{
-    (void)nothing;
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        while (waiting_count == 0)
-            pthread_cond_wait(&changed, &lock);
-        pthread_mutex_unlock(&lock);
-        poll(NULL, 0, LOOK);
-        pthread_mutex_lock(&lock);
-        for (size_t index = 0; index < MOST; index++)
-            if (waiting[index].used && milliseconds() - waiting[index].since >= LOOK && is_called_away(&waiting[index]))
-                pthread_kill(waiting[index].thread, INTERRUPT);
-        pthread_mutex_unlock(&lock);
-    }
-}
-
 /* ---- calls */
 static void *work(void *nothing);
 
-/* One more always waits for the next call. */
-static void keep_one_idle(int more)
+/* One more is there to take the next call. With the lock. */
+static void keep_one_idle(void)
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    pthread_mutex_lock(&lock);
-    idle += (size_t)more;
     if (idle == 0 && threads < MOST && pthread_attr_init(&attributes) == 0) {
         pthread_attr_setstacksize(&attributes, STACK);
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -144,7 +130,61 @@ static void keep_one_idle(int more)
         }
         pthread_attr_destroy(&attributes);
     }
+}
+
+static bool start_threads(void)
+{
+    pthread_mutex_lock(&lock);
+    keep_one_idle();
     pthread_mutex_unlock(&lock);
+    return threads > 0;
+}
+
+/* Another one takes the calls. With the lock. */
+static void give_place(void)
+{
+    taken = false;
+    idle--;
+    keep_one_idle();
+    pthread_cond_signal(&vacant);
+}
+
+static void take_place(void)
+{
+    pthread_mutex_lock(&lock);
+    while (taken)
+        pthread_cond_wait(&vacant, &lock);
+    taken = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* What is recorded is looked up where a program inside may let it wait, as in a file system of its own. With the lock. */
+static void relieve(void)
+{
+    static uint64_t seen;
+    uint64_t now = turn;
+    if (now % 2 == 1 && now == seen && atomic_compare_exchange_strong(&turn, &now, now + 1))
+        give_place();
+    seen = now;
+}
+
+/* A signal that comes too early for connect(2) is sent again. */
+static _Noreturn void *look_after(void *nothing)
+{
+    (void)nothing;
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (waiting_count == 0 && !recording)
+            pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+        poll(NULL, 0, LOOK);
+        pthread_mutex_lock(&lock);
+        for (size_t index = 0; index < MOST; index++)
+            if (waiting[index].used && milliseconds() - waiting[index].since >= LOOK && is_called_away(&waiting[index]))
+                pthread_kill(waiting[index].thread, INTERRUPT);
+        relieve();
+        pthread_mutex_unlock(&lock);
+    }
 }
 
 /* Nobody is inside any more; else whoever called has gone. */
@@ -154,25 +194,57 @@ static bool is_over(void)
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
-/* What the filters refuse, they refuse; connect(2) is made; what is only recorded goes on as it is. */
-static int answer_to(const struct seccomp_notif *call, uint32_t *flags)
+/* What the filters refuse, they refuse, and what is only recorded goes on as it is. -1: neither. */
+static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(filters, filter_count, &call->data, &which);
     if (broker.names)
-        return error != 0 && paths_are_named(&call->data) ? paths_answer(&broker, call, flags) : error != 0 ? error : EPERM;
-    if (error != 0) {
+        return error == 0 ? EPERM : paths_are_named(&call->data) ? -1 : error;
+    if (error != 0)
         denied_call(&call->data, error, which);
-        return error;
-    }
-    if (broker.keeps)
-        return kept_answer(&broker, call);
-    if (recording && record_call(call, connects)) {
+    else if (recording && !broker.keeps && record_call(call, connects))
         *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-        return 0;
-    }
-    if (!connects || !is_connect(&call->data))
+    else if (broker.keeps || (connects && is_connect(&call->data)))
+        return -1;
+    else
         return EPERM; /* confine.c alone refuses it */
-    return broker_address(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
+    return error;
+}
+
+static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
+{
+    if (broker.names)
+        return paths_answer(&broker, call, flags);
+    return broker.keeps ? kept_answer(&broker, call)
+                        : broker_address(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
+}
+
+static void send_answer(uint64_t id, int fault, uint32_t flags)
+{
+    struct seccomp_notif_resp answer = {.id = id, .error = -fault, .flags = flags};
+    if (fault >= 0)
+        ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
+
+/* Who takes the calls answers one; or gives its place away, to do so. Whether it still has it. */
+static bool answer(const struct seccomp_notif *call)
+{
+    uint64_t own = ++turn;
+    uint32_t flags = 0;
+    int fault = answer_at_once(call, &flags);
+    if (fault >= 0)
+        send_answer(call->id, fault, flags);
+    bool kept = atomic_compare_exchange_strong(&turn, &own, own + 1);
+    if (fault >= 0)
+        return kept;
+    if (kept) {
+        pthread_mutex_lock(&lock);
+        give_place();
+        pthread_mutex_unlock(&lock);
+    }
+    fault = answer_later(call, &flags);
+    send_answer(call->id, fault, flags);
+    return false;
 }
 
 static void *work(void *nothing)
@@ -182,9 +254,9 @@ static void *work(void *nothing)
     sigemptyset(&interrupt);
     sigaddset(&interrupt, INTERRUPT);
     pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL);
+    take_place();
     for (;;) {
         struct seccomp_notif call = {0};
-        struct seccomp_notif_resp answer = {0};
         if (ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
             if (errno == EINTR || (errno == ENOENT && !is_over()))
                 continue;
@@ -192,13 +264,12 @@ static void *work(void *nothing)
                 return NULL;
             _exit(0);
         }
-        keep_one_idle(-1);
-        int fault = answer_to(&call, &answer.flags);
-        answer.id = call.id;
-        answer.error = -fault;
-        if (fault >= 0)
-            ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
-        keep_one_idle(1);
+        if (answer(&call))
+            continue;
+        pthread_mutex_lock(&lock);
+        idle++;
+        pthread_mutex_unlock(&lock);
+        take_place();
     }
 }
 
@@ -314,8 +385,7 @@ static void serve(int channel, bool own)
     else
         drop_rights();
     sigaction(INTERRUPT, &interrupts, NULL);
-    keep_one_idle(0);
-    if (threads == 0 || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
+    if (!start_threads() || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
         _exit(NOT_RUN);
     close(channel);
     look_after(NULL);
@@ -411,8 +481,7 @@ static void serve_below(int channel)
         refuse("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
                "localhost and mode: proxy need it");
     sigaction(INTERRUPT, &interrupts, NULL);
-    keep_one_idle(0);
-    if (threads == 0 || pthread_create(&looking, NULL, look_after, NULL) != 0)
+    if (!start_threads() || pthread_create(&looking, NULL, look_after, NULL) != 0)
         refuse("connections can't be supervised: no thread can be made");
     if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
         say("the command has ended before it was started");

@@ -130,6 +130,11 @@ const char *record_file(void)
     return file;
 }
 
+bool record_uses(void)
+{
+    return uses_alone;
+}
+
 /* ---- the filter. Where no argument counts the kernel keeps an answer for each number: what isn't asked for costs nothing. */
 static void ask(struct program *program, int number)
 {
@@ -190,15 +195,24 @@ void record_begin(int own_listener, pid_t first)
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags);
 }
 
-/* At most `most` bytes, which end where a page can't be read. */
-static size_t copy_from(pid_t thread, uint64_t from, void *to, size_t most)
+static bool copy_from(pid_t thread, uint64_t from, void *to, size_t length)
 {
-    size_t head = PAGE - from % PAGE;
-    head = head < most ? head : most;
-    struct iovec own = {to, most};
-    struct iovec theirs[] = {{(void *)(uintptr_t)from, head}, {(void *)(uintptr_t)(from + head), most - head}};
-    ssize_t got = process_vm_readv(thread, &own, 1, theirs, most > head ? 2 : 1, 0);
-    return got < 0 ? 0 : (size_t)got;
+    struct iovec own = {to, length}, theirs = {(void *)(uintptr_t)from, length};
+    return process_vm_readv(thread, &own, 1, &theirs, 1, 0) == (ssize_t)length;
+}
+
+/* A path and its NUL, page by page: few reach into a second one, which may not be there to be read. */
+static bool copy_path(pid_t thread, uint64_t from, char path[PATH_MAX])
+{
+    for (size_t got = 0, more; got < PATH_MAX; got += more) {
+        more = PAGE - (from + got) % PAGE;
+        more = more < PATH_MAX - got ? more : PATH_MAX - got;
+        if (!copy_from(thread, from + got, path + got, more))
+            return false;
+        if (memchr(path + got, '\0', more) != NULL)
+            return true;
+    }
+    return false;
 }
 
 /* What is in /proc/THREAD/NAME, or "" */
@@ -228,8 +242,7 @@ static enum place whole_path(const struct seccomp_notif *made, const struct call
     pid_t thread = (pid_t)made->pid;
     if (arguments[(int)call->path] == 0)
         return NONE;
-    size_t got = copy_from(thread, arguments[(int)call->path], given, sizeof given);
-    if (got == 0 || memchr(given, '\0', got) == NULL)
+    if (!copy_path(thread, arguments[(int)call->path], given))
         return LOST;
     if (given[0] == '/') {
         strcpy(whole, given);
@@ -251,11 +264,20 @@ static enum place whole_path(const struct seccomp_notif *made, const struct call
     return PLACED;
 }
 
-static int look_up(const char *path, bool follows)
+static int look_up(const char *path, bool follows, uint64_t besides)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW),
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | besides};
     return (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+}
+
+/* Whether a path without links is the place itself. */
+static bool is_place(const char *path)
+{
+    size_t length = strlen(path);
+    return length < PATH_MAX && strstr(path, "//") == NULL && strstr(path, "/./") == NULL && strstr(path, "/../") == NULL &&
+           path[length - 1] != '/' && (length < 2 || strcmp(path + length - 2, "/.") != 0) &&
+           (length < 3 || strcmp(path + length - 3, "/..") != 0);
 }
 
 /* Its place in the sandbox, and what it is; ABSENT where nothing is. */
@@ -263,13 +285,22 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
 {
     struct stat status;
     char name[32];
-    int opened = look_up(path, follows);
+    bool plain = is_place(path);
+    int opened = look_up(path, follows, plain ? RESOLVE_NO_SYMLINKS : 0);
     real[0] = '\0';
+    if (opened < 0 && plain && errno == ELOOP) {
+        plain = false;
+        opened = look_up(path, follows, 0);
+    }
     if (opened < 0)
         return ABSENT;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", opened);
-    ssize_t length = readlink(name, real, PATH_MAX - 1);
-    real[length < 0 ? 0 : length] = '\0';
+    if (plain)
+        strcpy(real, path);
+    else {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", opened);
+        ssize_t length = readlink(name, real, PATH_MAX - 1);
+        real[length < 0 ? 0 : length] = '\0';
+    }
     bool told = fstat(opened, &status) == 0 && real[0] == '/';
     close(opened);
     if (!told)
@@ -328,16 +359,16 @@ static void record_path(const struct seccomp_notif *made, const struct call *cal
     char whole[2 * PATH_MAX], real[PATH_MAX];
     const uint64_t *arguments = (const uint64_t *)made->data.args;
     uint64_t flags = call->flags < 0 ? 0 : arguments[(int)call->flags];
-    if (call->style == OPEN_HOW && copy_from((pid_t)made->pid, flags, &flags, sizeof flags) != sizeof flags)
+    if (call->style == OPEN_HOW && !copy_from((pid_t)made->pid, flags, &flags, sizeof flags))
         return;
     bool opens = call->style == OPEN || call->style == OPEN_HOW;
     unsigned asked = opens ? opened_for(flags) : call->kinds;
     enum place placed = whole_path(made, call, (unsigned)flags, whole);
-    if (placed == PLACED && !goes_on(made->id)) /* what was read may be another's */
-        return;
-    if (placed == LOST)
+    if (placed == LOST && goes_on(made->id))
         recorded_other(UNRESOLVED, 0, "", 0);
     if (placed != PLACED || is_own(whole) || recorded_path_known(whole, asked))
+        return;
+    if (!goes_on(made->id)) /* what was read may be another's */
         return;
     bool follows = opens ? (flags & O_NOFOLLOW) == 0 && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)
                          : call->follows && (call->style != AT || (flags & AT_SYMLINK_NOFOLLOW) == 0);
@@ -352,7 +383,7 @@ static void record_address(const struct seccomp_notif *made, const struct call *
     const uint64_t *arguments = (const uint64_t *)made->data.args;
     struct sockaddr_storage address = {0};
     size_t length = (size_t)arguments[call->path + 1];
-    if (length > sizeof address || copy_from((pid_t)made->pid, arguments[(int)call->path], &address, length) != length)
+    if (length > sizeof address || !copy_from((pid_t)made->pid, arguments[(int)call->path], &address, length))
         return;
     if (call->style == SENDTO)
         recorded_other(SEND, SOCK_DGRAM, &address, length);

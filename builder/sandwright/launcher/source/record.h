@@ -17,6 +17,7 @@
 /* ---- record.c */
 void record_take(void);                     /* launcher, the first call of main: whether it is wanted */
 const char *record_file(void);              /* where it is written; NULL: nothing is recorded */
+bool record_uses(void);                     /* what only looks at what is there isn't recorded */
 /* Child: that program, which asks for what is recorded, too. `connects`: the supervisor makes connections itself. */
 struct program record_ask(const struct program *filter, bool connects);
 void record_begin(int listener, pid_t first); /* supervisor: `first` is a process inside */

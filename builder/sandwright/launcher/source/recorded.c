@@ -200,6 +200,13 @@ static void write_entry(FILE *out, const struct entry *each)
     fputs("}\n", out);
 }
 
+/* What stands in for a file is none, and what only looked at something was not kept from it. */
+static bool is_unrefused(const struct entry *each)
+{
+    bool changes = (each->kinds & (WRITE | CREATE | REMOVE)) != 0;
+    return each->what == 0 && !changes && (each->found == A_FILE || (each->kinds == LOOK && each->found != ABSENT));
+}
+
 void recorded_write(const char *name)
 {
     if (shared == NULL)
@@ -212,7 +219,8 @@ void recorded_write(const char *name)
     }
     for (size_t bucket = 0; bucket < BUCKETS; bucket++)
         for (struct entry *each = at(shared->first[bucket]); each != NULL; each = at(each->next))
-            write_entry(out, each);
+            if (!record_uses() || !is_unrefused(each))
+                write_entry(out, each);
     fprintf(out, "{\"end\": true, \"calls\": %llu, \"dropped\": %llu}\n", (unsigned long long)shared->calls,
             (unsigned long long)shared->dropped);
     if (fclose(out) != 0)
