@@ -17,7 +17,7 @@ from sandwright.methods.docker.backend import Docker
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.escapes import escapes
 from sandwright.runtime.trial import Failed
-from sandwright.session.doctor import diagnose, ladder, looked_into
+from sandwright.session.doctor import diagnose, ladder, looked_into, untold
 
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
 
@@ -50,6 +50,17 @@ def test_versions_with_known_escapes(said: str, known: bool) -> None:
         assert ALL in message
         assert said.split()[2] in message
         assert all(version in remedy for version in ("1.2.8", "1.3.3", "1.4.0"))
+
+
+def test_what_a_run_is_not_told_of_is_said() -> None:
+    """Of methods that start, and refuse anything."""
+    found = untold(
+        [*(Preflight(name, "ready") for name in ("bwrap", "docker", "noop")), Preflight("vm", "not-started")]
+    )
+    assert found["bwrap"] == {}
+    assert list(found) == ["bwrap", "docker"]
+    assert set(found["docker"]) == {"calls", "sockets", "hosts", "paths"}
+    assert found["docker"]["calls"].startswith("the runtime loads the filter")
 
 
 def _program(folder: Path, name: str, script: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json as encoder
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.errors import HostError, IntegrityError, SandwrightError
+from sandwright.policy.declaration import REFUSED, Refused
 
 if TYPE_CHECKING:
     from sandwright.session.doctor import Instead, Rung
@@ -34,8 +35,16 @@ def doctor(
         console.line(f"  for sandboxes in here, the container needs {need}")
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
-    for line in (*_ladder(found.ladder), *_other_forms(found.instead)):
+    for line in (*_untold(found.untold), *_ladder(found.ladder), *_other_forms(found.instead)):
         console.line(line)
+
+
+def _untold(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[str]:
+    """What a run is refused without being told, by method."""
+    for method, refused in found.items():
+        for why in dict.fromkeys(refused.values()):
+            about = "; ".join(REFUSED[each] for each in refused if refused[each] == why)
+            yield f"a run under {method} is not told of refused {about}: {why}"
 
 
 def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:

@@ -17,6 +17,14 @@ Refused = Literal["calls", "sockets", "hosts", "bridge", "paths"]
 """What a run may be told that it was refused: system calls, connections to Unix sockets of the host, hosts by
 the proxy, programs by the bridge, and paths."""
 
+REFUSED: Mapping[Refused, str] = {
+    "calls": "system calls",
+    "sockets": "connections to Unix sockets of the host",
+    "hosts": "hosts, by the proxy",
+    "bridge": "programs, by the bridge",
+    "paths": "paths, with `--explain-denials`",
+}
+
 ControlGroups = Literal["own", "caller", "daemon"]
 """Who makes the control groups that count processes together: the method by means of its own, the caller, who
 may have none without root, or an engine's daemon."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.methods import METHODS, registry
-from sandwright.policy.declaration import Refused
+from sandwright.policy.declaration import REFUSED
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES
@@ -37,14 +37,6 @@ POLICIES = (
 
 VERIFIED = tuple(name for name in PROVED if name in METHODS)
 """The methods of policies that `verify` proves; it knows some under further names."""
-
-_REFUSED: Mapping[Refused, str] = {
-    "calls": "system calls",
-    "sockets": "connections to Unix sockets of the host",
-    "hosts": "hosts, by the proxy",
-    "bridge": "programs, by the bridge",
-    "paths": "paths, with `--explain-denials`",
-}
 
 GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.read-all": ("files/read",),
@@ -134,7 +126,7 @@ def walls() -> str:
 def denials() -> str:
     """Which refusals can be told after a run: by method, and why not."""
     rows = []
-    for refused, about in _REFUSED.items():
+    for refused, about in REFUSED.items():
         reasons = {method: registry.declaration(method).hides(refused) for method in METHODS}
         for reason in sorted(set(reasons.values()), key=list(reasons.values()).index):
             names = _joined(each for each, own in reasons.items() if own == reason)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.shared.escapes import escapes
+from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.session import preflights
 
 _AT_ONCE = 4
@@ -57,13 +58,15 @@ class Diagnosis:
     """The machine, and each method on it.
 
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
-    starts; it is empty where methods were named. `instead` are those that start in another form.
+    starts; it is empty where methods were named. `instead` are those that start in another form. `untold`
+    says for each method that starts which refusals a run of it is not told of, each with the reason.
     """
 
     surroundings: Surroundings
     methods: tuple[Preflight, ...]
     ladder: tuple[Rung, ...] = ()
     instead: tuple[Instead, ...] = ()
+    untold: Mapping[str, Mapping[Refused, str]] = field(default_factory=dict)
 
     @property
     def held_back(self) -> bool:
@@ -86,7 +89,18 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
     rungs = () if methods else ladder(found, host.os)
-    return Diagnosis(surroundings(host), tuple(found), rungs, tuple(in_other_forms(found)))
+    others = tuple(in_other_forms(found))
+    return Diagnosis(surroundings(host), tuple(found), rungs, others, untold(found))
+
+
+def untold(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
+    """By method that starts and refuses anything: the refusals that nobody tells of after a run, and why."""
+    declared = [registry.declaration(each.method) for each in found if each.ready]
+    return {
+        each.method: {refused: why for refused in REFUSED if (why := each.hides(refused))}
+        for each in declared
+        if each.enforces
+    }
 
 
 def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
