@@ -110,6 +110,7 @@ MISTAKES = {
     "schema polisy": (64, "schema: no document 'polisy'; did you mean 'policy'?"),
     "explain raed /x": (64, "explain: no question 'raed'; did you mean 'read'?"),
     "build-images --engine x": (64, "build-images: no engine 'x'; there is docker, podman, buildah"),
+    "run -C x -- true": (125, "-C comes before the command: sandwright -C DIR run"),
     "run --polcy x": (125, "run: no option '--polcy'; did you mean '--policy'?"),
     "run -m bwarp ls": (125, "run: no method 'bwarp'; did you mean 'bwrap'?"),
 }

@@ -106,6 +106,8 @@ def _option(
     name, equals, value = word.partition("=")
     if name not in known and word[:2] in known and len(known[word[:2]].name) == 1:
         name, equals, value = word[:2], "=", word[2:]  # `-DNAME=VALUE`
+    if name not in known and name[:2] == "-C":
+        _fail(f"-C comes before the command: sandwright -C DIR {command.name}")
     if name not in known:
         _refuse(f"{command.name}: no option {name!r}", name, known, f"sandwright {command.name} --help")
     option = known[name]

@@ -42,14 +42,17 @@ void pause_for(long milliseconds)
     nanosleep(&time, NULL);
 }
 
+static char *answer;
+
 static char *asked(bool errors, va_list more)
 {
     struct words argv = {0};
-    char *output = NULL, *word;
+    char *word;
+    answer = NULL;
     add(&argv, (char *)client);
     while ((word = va_arg(more, char *)) != NULL)
         add(&argv, word);
-    return capture(argv.at, &output, ASKING, errors) == 0 ? output : NULL;
+    return capture(argv.at, &answer, ASKING, errors) == 0 ? answer : NULL;
 }
 
 char *ask(struct run *run, ...)
@@ -68,6 +71,14 @@ char *ask_all(struct run *run, ...)
     char *output = asked(true, more);
     va_end(more);
     return output;
+}
+
+const char *refusal(void)
+{
+    char *line = answer != NULL ? answer : text("%s", "no answer");
+    for (size_t end = strlen(line); end > 0 && line[end - 1] == '\n';)
+        line[--end] = '\0';
+    return strrchr(line, '\n') != NULL ? strrchr(line, '\n') + 1 : line;
 }
 
 /* Podman of another machine, or of another user. */

@@ -7,6 +7,7 @@
 /* Runs the engine's client with words that end with NULL; its output, or NULL when it can't be run or says no. */
 char *ask(struct run *run, ...) __attribute__((sentinel));
 char *ask_all(struct run *run, ...) __attribute__((sentinel)); /* with what it says on standard error */
+const char *refusal(void); /* the last line of what the last one of `ask_all` said that was NULL */
 void remove_by_force(struct run *run, const char *name);
 bool is_podman(const struct run *run);
 const char *title(const struct run *run);

@@ -118,12 +118,12 @@ void proxy_start(struct run *run, struct words *options)
     char *label = text("sandwright.session=%s", session_label(run));
     if (ask(run, "image", "inspect", "--format", ".", plan->proxy_image, NULL) == NULL)
         refuse("%s", plan->proxy_missing);
-    if (ask(run, "network", "create", "--internal", text("--label=%s", label),
+    if (ask_all(run, "network", "create", "--internal", text("--label=%s", label),
             is_podman(run) ? inside(run) : text("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
             is_podman(run) ? NULL : inside(run), NULL) == NULL)
-        refuse("no network can be made for the sandbox and its proxy");
+        refuse("no network can be made for the sandbox and its proxy: %s", refusal());
     const char *clients = write_clients(run);
-    if (ask(run, "run", "--detach", "--rm", "--pull=never", "--read-only", "--cap-drop=ALL",
+    if (ask_all(run, "run", "--detach", "--rm", "--pull=never", "--read-only", "--cap-drop=ALL",
             "--security-opt=no-new-privileges", "--pids-limit=64", "--ulimit=nofile=4096:4096",
             is_podman(run) ? most_processes() : text("--init=false"), text("--name=%s", proxy(run)),
             text("--label=%s", label),
@@ -131,8 +131,8 @@ void proxy_start(struct run *run, struct words *options)
             text("--mount=type=bind,readonly,%s,dst=/etc/squid", mount_source(text("%s/proxy", run->directory))),
             text("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->proxy_clients),
             plan->proxy_image, NULL) == NULL ||
-        ask(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
-        refuse("the proxy can not be started");
+        ask_all(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
+        refuse("the proxy can not be started: %s", refusal());
     if (plan->proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
         refuse("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
     wait_for_it(run);
