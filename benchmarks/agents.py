@@ -90,7 +90,7 @@ def _agent(agent: str, known: Mapping[str, Any], methods: Sequence[str]) -> Iter
     version = _version(agent)
     offline = False
     for method in (OUTSIDE, *methods):
-        with tempfile.TemporaryDirectory(dir=Path.home(), prefix="sandwright-agent-") as folder:
+        with _folder() as folder:
             project = Path(folder, "project")
             home, terminal = Path(folder, "home"), Path(folder, "tmux")
             home.mkdir()
@@ -103,6 +103,13 @@ def _agent(agent: str, known: Mapping[str, Any], methods: Sequence[str]) -> Iter
             found = "failed"
         seconds = time.monotonic() - started
         yield Cell(agent, version, method, getpass.getuser(), found, seconds, screen)
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """In the home: what is below /tmp is not seen inside."""
+    return tempfile.TemporaryDirectory(
+        dir=Path.home(), prefix="sandwright-agent-", ignore_cleanup_errors=True
+    )
 
 
 def _version(agent: str) -> str:
@@ -140,6 +147,7 @@ def _screen(
             last = lines
     finally:
         subprocess.run(["tmux", "-S", server, "kill-server"], capture_output=True, timeout=60, check=False)
+        time.sleep(2)  # what it hung up on may be writing yet
 
 
 def _tmux(server: Path, *words: str) -> str:
