@@ -3,7 +3,7 @@
     python -m benchmarks.projects [--method bwrap,podman] [--project redis] [--sources DIR]
 
 Each project is worked on with each method, in copies; before that outside, unless it is known what its
-tests say there. A step is done when it succeeds inside; the tests have to say inside what they say
+tests say there, or they are left out. A step is done when it succeeds inside; the tests have to say inside what they say
 outside, and the commit has to be on the host. Whoever starts it is the user: start it as root and as
 somebody else. The figures of several starts with one `--output` are one table. Image methods take the
 image `dev`, which has to be built: `sandwright build-images --name dev`.
@@ -28,13 +28,15 @@ from typing import Any
 import yaml
 from benchmarks.harness import RESULTS, machine
 from benchmarks.work.sources import SourceError, sources
-from benchmarks.work.steps import OUTSIDE, Cell, Project, take
+from benchmarks.work.steps import LIMIT, OUTSIDE, SANDWRIGHT, Cell, Project, take
 
 from sandwright.runtime.dockerd import ADDRESS, answers, own_daemon
 
 PROJECTS = Path(__file__).with_name("work") / "projects.yaml"
 METHODS = ("bwrap", "docker", "podman", "oci", "gvisor") if os.geteuid() == 0 else ("bwrap", "podman")
 STEPS = ("deps", "build", "test", "commit", "serve")
+ACCEPTED = {"landlock": ("filesystem.protect", "filesystem.attributes", "process.kernel")}
+"""What a method can't do and the policy has to accept, so that it is tried at all."""
 
 
 def main() -> None:
@@ -53,7 +55,8 @@ def main() -> None:
         )
         for project in chosen:
             told = cells.get((project.name, getpass.getuser(), OUTSIDE, "test"))
-            own = methods if told and told.found else [OUTSIDE, *(m for m in methods if m != OUTSIDE)]
+            known_outside = (told and told.found) or "test" not in words.steps.split(",")
+            own = methods if known_outside else [OUTSIDE, *(m for m in methods if m != OUTSIDE)]
             for cell in _project(project, own, words, work, told.found if told else ""):
                 cells = _recorded(words.output) | {cell.key: cell}  # others may write it meanwhile
                 print(
@@ -75,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS), help="steps, comma-separated")
     parser.add_argument("--sources", type=Path, default=RESULTS / "sources", help="where sources are kept")
     parser.add_argument("--work", type=Path, default=None, help="where the copies are made (default: /tmp)")
+    parser.add_argument("--limit", type=int, default=LIMIT, help="seconds for a step (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=RESULTS / "projects.json")
     return parser.parse_args()
 
@@ -93,13 +97,23 @@ def _project(
         return
     for method in methods:
         place = _copied(project, method, origin, work)
-        for step in STEPS:
-            if step in words.steps.split(","):
-                cell = take(project, method, step, place, expected)
+        with _account(place) if method == "user" else contextlib.nullcontext():
+            for step in (each for each in STEPS if each in words.steps.split(",")):
+                cell = take(project, method, step, place, expected, limit=words.limit)
                 if method == OUTSIDE and step == "test":
                     expected = cell.found
                 yield cell
         shutil.rmtree(work / method, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _account(place: Path) -> Iterator[None]:
+    """The account that works in a project, and which that is shared with."""
+    try:
+        subprocess.run([*SANDWRIGHT, "account-setup", "--yes"], cwd=place, check=True, timeout=120)
+        yield
+    finally:
+        subprocess.run([*SANDWRIGHT, "account-remove", "--yes"], cwd=place, check=True, timeout=120)
 
 
 def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
@@ -112,7 +126,12 @@ def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
         "image": "dev",
         "extends": ["build"],
         "filesystem": {"read": ["...", "~/.gitconfig"]},  # who commits, which no container knows
+        "environment": {"set": _IDENTITY if method == "user" else {}},  # whose home is the account's own
         "cache": list(project.cache),
+        "degrade": [
+            {"feature": feature, "method": method, "reason": "what is made here is thrown away"}
+            for feature in ACCEPTED.get(method, ())
+        ],
     }
     (place / "sandbox.yaml").write_text(yaml.safe_dump(policy, sort_keys=False))
     for argv in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "Begin"]):
@@ -120,7 +139,12 @@ def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
     return place
 
 
-_WHO = ("-c", "user.name=A Person", "-c", "user.email=person@example.org")
+_NAME, _ADDRESS = "A Person", "person@example.org"
+_WHO = ("-c", f"user.name={_NAME}", "-c", f"user.email={_ADDRESS}")
+_IDENTITY = {
+    **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), _NAME),
+    **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), _ADDRESS),
+}
 
 
 def _recorded(output: Path) -> dict[tuple[str, str, str, str], Cell]:
@@ -140,10 +164,13 @@ def _write(output: Path, cells: Mapping[Any, Cell]) -> None:
 
 
 def _table(cells: Mapping[Any, Cell]) -> str:
-    """A row for each project and a column for each user and method: the steps that are not ok, by name."""
+    """A row for each project and a column for each user and method: the steps that are not ok, by name.
+
+    In Markdown, as documentation has it.
+    """
     columns = list(dict.fromkeys((cell.user, cell.method) for cell in cells.values()))
     rows = list(dict.fromkeys(cell.project for cell in cells.values()))
-    lines = [["", *(f"{method} ({user})" for user, method in columns)]]
+    lines = [["project", *(f"{method} ({user})" for user, method in columns)]]
     for row in rows:
         line = [row]
         for user, method in columns:
@@ -151,10 +178,8 @@ def _table(cells: Mapping[Any, Cell]) -> str:
             bad = [f"{c.step} {c.verdict}" for c in own if c.verdict != "ok"]
             line.append("; ".join(bad) or (f"{len(own)} ok" if own else "-"))
         lines.append(line)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in lines
-    )
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -128,8 +128,17 @@ def _maven(package: str, folder: Path) -> Path:
         with zipfile.ZipFile(archive / f"{artifact}-{version}-{classifier}.jar") as jar:
             jar.extractall(got / f"src/{target}/java")
         shutil.rmtree(got / f"src/{target}/java/META-INF", ignore_errors=True)
+        _part_resources(got / "src" / target)
     shutil.copyfile(archive / f"{artifact}-{version}.pom", got / "pom.xml")
     return got
+
+
+def _part_resources(folder: Path) -> None:
+    """Put what is no source into the directory that Maven expects it in, and tests name."""
+    for found in [each for each in (folder / "java").rglob("*") if each.is_file() and each.suffix != ".java"]:
+        target = folder / "resources" / found.relative_to(folder / "java")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found.rename(target)
 
 
 def _create(package: str, folder: Path) -> Path:

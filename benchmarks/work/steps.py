@@ -25,8 +25,8 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 OUTSIDE = "outside"
 SUBJECT = "Change inside"
 COMMIT = f'echo x >>CHANGED && git add CHANGED && git commit -q -m "{SUBJECT}" && git log -1 --format=%s'
-LIMIT = 600
-"""Seconds for one step."""
+LIMIT = 1800
+"""Seconds for one step, by default."""
 SHOWN = 1500
 """Characters of its output that are kept, the last ones."""
 
@@ -75,13 +75,19 @@ class Project:
         return (self.cannot or {}).get(method, {}).get(step, "")
 
 
-def take(project: Project, method: str, step: str, place: Path, expected: str = "") -> Cell:
-    """Do a step in `place`, a copy of the project. `expected` is what the tests said outside."""
+def take(
+    project: Project, method: str, step: str, place: Path, expected: str = "", *, limit: int = LIMIT
+) -> Cell:
+    """Do a step in `place`, a copy of the project. `expected` is what the tests said outside.
+
+    `limit` is in seconds.
+    """
     argv = ["sh", "-ec", project.script(step)]
     if method != OUTSIDE:
-        argv = [*SANDWRIGHT, "run", *_network(project, step), "--time", f"{LIMIT}s", "--", *argv]
+        words = ("run", "--trust-policy", *_network(project, step), "--time", f"{limit}s")
+        argv = [*SANDWRIGHT, *words, "--", *argv]
     began = time.monotonic()
-    status, output = _ended(argv, place)
+    status, output = _ended(argv, place, limit + 60)
     seconds = round(time.monotonic() - began, 1)
     found = "\n".join(sorted(re.findall(project.result, output, re.MULTILINE))) if step == "test" else ""
     verdict = _verdict(step, status, found, found if method == OUTSIDE else expected)
@@ -128,7 +134,7 @@ def _is_private(host: str) -> bool:
         return False
 
 
-def _ended(argv: Sequence[str], place: Path) -> tuple[int, str]:
+def _ended(argv: Sequence[str], place: Path, limit: int) -> tuple[int, str]:
     """Run a command to its end, or for its time, then all that is in its session is ended."""
     with tempfile.TemporaryFile() as log:
         started = subprocess.Popen(
@@ -141,7 +147,7 @@ def _ended(argv: Sequence[str], place: Path) -> tuple[int, str]:
             start_new_session=True,
         )
         try:
-            status = started.wait(LIMIT + 60)
+            status = started.wait(limit)
         except subprocess.TimeoutExpired:
             status = 124
         finally:
