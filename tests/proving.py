@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sandwright.api import Policy
@@ -14,7 +15,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import Resolve, Weaken, prove
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from weakening import launcher
+from weakening import launcher, plan
 
 Prove = Callable[..., dict[str, str]]
 """Proves a method with a policy's text, weakened or not; gives the evidence of each probe that is red."""
@@ -46,8 +47,11 @@ def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: b
     return {each.probe: each.evidence for each in proof.outcomes if each.verdict is not Verdict.PASS}
 
 
-def unwatched(weaken: Weaken) -> Weaken:
-    """What is weakened, by launchers that don't compare the mounts: they would start nothing of it."""
+def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
+    """What is weakened, by launchers that don't compare the mounts: they would start nothing of it.
+
+    `walled`: the second wall stays.
+    """
     says_so = "while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &length, 1) > 0)\n        ;"
     unwatching = launcher(
         "watch.c", "    raise_limit();\n", f"    raise_limit();\n    {says_so}\n    _exit(0);\n"
@@ -56,6 +60,8 @@ def unwatched(weaken: Weaken) -> Weaken:
     def changed(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         artifacts = weaken(subject, artifacts)
         native = any(each.name == "launch.plan" for each in artifacts)
+        if native and not walled:
+            artifacts = plan(lambda _, whole: replace(whole, wall=False))(subject, artifacts)
         return unwatching(subject, artifacts) if native else artifacts
 
     return changed

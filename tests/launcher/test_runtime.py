@@ -161,7 +161,9 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     before, after = launcher.template(), launcher.config()
     run = (launcher.made / "words").read_text().splitlines()[-1]
     assert re.fullmatch("sandwright-[A-Za-z0-9]{10}", run)
-    assert after["process"].pop("args") == ["/.sandwright-init", "--init", "-", "echo", *ODD]
+    args = after["process"].pop("args")
+    walled = ["--wall", "3", "w/tmp", "r/sys", "--"] if method == "oci" and "--wall" in args else []
+    assert args == ["/.sandwright-init", *walled, "--init", "-", "echo", *ODD]
     assert before["process"].pop("args") == ["/bin/sh"]
     passed = sorted([f"LC_ODD={''.join(ODD)}", "LC_EMPTY="])
     own = before["process"].pop("env")

@@ -59,6 +59,9 @@ class LaunchPlan:
     shims_place: str | None = None
     shims_search: str | None = None
     shims_loopback: bool = False
+    wall: bool = False
+    wall_paths: Pairs = ()
+    wall_own: Words = ()
     gvisor: bool = False
     rootless: bool = False
     runtime_flags: Words = ()

@@ -11,10 +11,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "landlock.h"
 #include "launch.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100, GUEST = CONFINED };
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100, GUEST = CONFINED,
+       WALL = CONFINED + 3 };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
@@ -32,7 +34,7 @@ static int bell[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
-static bool released, ran, refused, once_more;
+static bool released, ran, refused, once_more, walled;
 static char said[4096];         /* what bubblewrap told since the last line */
 static size_t said_length;
 
@@ -74,6 +76,9 @@ static void check(struct run *run)
         egress_check(run);
     if (run->plan.kernel == NULL) /* what that asks of the host is none of the command's */
         notify_command(run, CONFINED);
+    walled = run->plan.kernel == NULL && wall_stands(run);
+    if (walled)
+        wall_command(run, WALL);
 }
 
 static void prepare(struct run *run)
@@ -177,11 +182,25 @@ static _Noreturn void become(struct run *run, bool tries)
     execute(all.at);
 }
 
+/* What the run brings in. */
+static void make_wall(const struct run *run)
+{
+    struct words shown = {0};
+    add(&shown, text("%s/launch", run->directory));
+    if (run->plan.shims)
+        add(&shown, getenv("SANDWRIGHT_SHIMS"));
+    if (run->plan.resolver_place != NULL)
+        add(&shown, text("%s/resolv.conf", run->directory));
+    wall_hand_over(wall_make(run, &shown), WALL);
+}
+
 static void start(struct run *run)
 {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (run->plan.kernel == NULL)
         notify_hand_over(); /* above what `files` lets be opened, perhaps */
+    if (walled)
+        make_wall(run);
     if (run->plan.files >= 0 && run->plan.kernel == NULL) /* for bubblewrap too, so that no program inside can lift it */
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);

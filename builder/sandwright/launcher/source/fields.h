@@ -35,6 +35,9 @@ FLAG(shims)
 WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
 WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */
 FLAG(shims_loopback)
+FLAG(wall)                /* Landlock is a second wall, where the kernel has it */
+PAIRS(wall_paths)         /* read or write, and a path of the host that may be */
+WORDS(wall_own)           /* r or w, and a path that is the sandbox's own */
 /* runtime: runc, crun, runsc */
 FLAG(gvisor)              /* runsc; otherwise runc, or crun */
 FLAG(rootless)            /* rendered for another user than root */

@@ -1,6 +1,7 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
  * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
  * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
+ * launch --wall RULES OWN ... -- --init or --confine ...: the same behind a second wall (wall.c).
  * launch --vm ...: what starts a kernel of the command's own (vm.c).
  * launch --guest: the first process of that (guest.c).
  * launch --uncover: removes what runs left in the project that were killed. */
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "denied.h"
+#include "landlock.h"
 #include "launch.h"
 
 static struct run run = {.child_handle = -1, .wakes = -1, .bell = -1, .lock = -1};
@@ -184,6 +186,11 @@ static int clean_up(void)
 
 int main(int count, char **words)
 {
+    if (count > 1 && strcmp(words[1], "--wall") == 0) {
+        char **behind = wall_inside(words + 2);
+        count -= (int)(behind - words);
+        words = behind;
+    }
     if (count > 1 && strcmp(words[1], "--init") == 0)
         init_main(words + 2);
     if (count > 1 && strcmp(words[1], "--init-named") == 0)

@@ -18,9 +18,11 @@
 #include <unistd.h>
 
 #include "denied.h"
+#include "landlock.h"
 #include "launch.h"
 
 enum { QUESTION = 10 }; /* seconds for a question to a runtime */
+enum { WALL = 3 };      /* the descriptor that a runtime hands on (`--preserve-fds 1`) */
 static const char INIT[] = "/.sandwright-init", BELL[] = "/.sandwright-bell";
 
 static const char *program, *image;
@@ -28,6 +30,7 @@ static char *environment[3];
 static int image_handle = -1;
 static struct words shown;  /* names at the image's root that are mounted */
 static struct words laid;   /* places inside, and files that lie there */
+static bool walled;
 static struct watch watch;
 static const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */
 
@@ -89,6 +92,8 @@ static void check(struct run *run)
     }
     run->uncontrolled = run->plan.gvisor; /* runsc's processes would die of its signals */
     init_command(run, INIT, run->terminal ? BELL : "-");
+    if ((walled = wall_stands(run)))
+        wall_command(run, WALL);
     if (run->plan.shims) {
         shims_check(run);
         shims_command(run, true);
@@ -331,21 +336,47 @@ static struct words words_of(const struct run *run, const char *const *words)
     return all;
 }
 
+/* The image's directories, and what the run brings in. */
+static void make_wall(const struct run *run)
+{
+    struct words all = {0};
+    for (size_t index = 0; index < shown.count; index++)
+        add(&all, text("%s/%s", image, shown.at[index]));
+    for (size_t index = 0; index < laid.count; index += 2)
+        add(&all, laid.at[index + 1]);
+    if (run->terminal)
+        add(&all, text("%s/bell", run->state));
+    if (run->plan.shims)
+        add(&all, getenv("SANDWRIGHT_SHIMS"));
+    wall_hand_over(wall_make(run, &all), WALL);
+}
+
+/* Above the one that a runtime hands on. */
+static int moved_channel(void)
+{
+    int channel = fcntl(atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), F_DUPFD, WALL + 1);
+    if (channel < 0)
+        refuse_errno("the bridge can't be reached");
+    return channel;
+}
+
 static void start(struct run *run)
 {
     const char *log = text("%s/log", run->state), *pid = text("%s/pid", run->state);
     struct words enter = {0};
+    char *const last[] = {"--preserve-fds", "1", (char *)run->name};
     struct words all = words_of(
-        run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, run->name, NULL});
+        run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
+    for (size_t index = walled ? 0 : 2; index < 3; index++)
+        add(&all, last[index]);
     if (run->plan.own_network)
         own_network(run);
     if (run->plan.shims_loopback) {
-        const char *channel = getenv("SANDWRIGHT_SHIMS_CHANNEL");
-        if (fcntl(atoi(channel), F_SETFD, 0) != 0)
-            refuse_errno("the bridge can't be reached");
         add(&enter, text("%s/sandwright-enter", getenv("SANDWRIGHT_SHIMS")));
-        add(&enter, (char *)channel);
+        add(&enter, text("%d", moved_channel()));
     }
+    if (walled)
+        make_wall(run);
     add_all(&enter, &all);
     execve(enter.at[0], enter.at, environment);
     refuse_errno("%s can't be started", enter.at[0]);

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "landlock.h"
 #include "user.h"
 
 /* ---- the command */
@@ -43,6 +44,9 @@ static void become_account(void)
 
 static _Noreturn void begin_command(struct run *run)
 {
+    struct words shown = {0};
+    add(&shown, text("%s/resolv.conf", run->directory)); /* where names are resolved inside */
+    int wall = wall_stands(run) ? wall_make(run, &shown) : -1;
     job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)
         refuse_errno("%s can't become the root", place);
@@ -52,9 +56,13 @@ static _Noreturn void begin_command(struct run *run)
     struct rlimit most = {(rlim_t)run->plan.pids, (rlim_t)run->plan.pids}; /* of the account's, and not of who calls */
     if (run->plan.pids >= 0 && setrlimit(RLIMIT_NPROC, &most) != 0)
         refuse_errno("resources.pids can not be set");
+    if (wall >= 0)
+        wall_own(wall, run->plan.wall_own.at);
     become_account();
     if (getppid() != 1)
         _exit(NOT_RUN);
+    if (wall >= 0)
+        landlock_enter(wall);
     if (chdir(run->plan.account_start) != 0)
         refuse_errno("%s can't be entered", run->plan.account_start);
     close_others((int[]){notify_channel()}, 1);

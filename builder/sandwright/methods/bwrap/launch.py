@@ -11,6 +11,7 @@ from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_fields, resolver_place
 from sandwright.render.launcher import common_plan, launch_program, supervision
 from sandwright.render.mounts import MountPlan
+from sandwright.render.wall import wall_fields
 
 BPF = 5
 """The descriptor under which bwrap finds its filter."""
@@ -45,6 +46,7 @@ def bwrap_launcher(
         ignored=ignored_places(policy, plan),
         **supervision(policy),
         **shim_fields(policy, "bwrap"),
+        **wall_fields(policy, root="host"),
     )
     if any(each.name == "resolv.conf" for each in files):
         place = resolver_place(policy)

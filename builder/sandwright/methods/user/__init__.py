@@ -25,6 +25,8 @@ PROPERTIES = Properties(
         "a mount namespace that holds what the plan shows",
         "namespaces of processes, network and IPC",
         "the filter of system calls",
+        "Landlock, where the kernel has it: a second list of what may be written, and read where a policy "
+        "lists that",
     ),
     kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
 )

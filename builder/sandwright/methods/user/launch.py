@@ -10,6 +10,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.hostnames import name_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
+from sandwright.render.wall import wall_fields
 
 
 def account_launcher(
@@ -21,6 +22,7 @@ def account_launcher(
     place: str,
     start: str,
     settings: Mapping[str, str],
+    home: str,
 ) -> tuple[Artifact, ...]:
     """`launch` and its plan for the account of a name, whose runs have their root at `place`.
 
@@ -37,5 +39,6 @@ def account_launcher(
         account_settings=tuple(f"{name}={value}" for name, value in settings.items()),
         account_network=policy.network.mode == "none",
         **name_fields(policy),
+        **wall_fields(policy, root="host", home=home),
     )
     return launch_program(policy, launch, files, "runs a command as the account")

@@ -83,6 +83,7 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
         place=account.place,
         start=start_directory(policy, plan),
         settings=_environment(policy, account),
+        home=account.home,
     )
     return *files, *launcher
 

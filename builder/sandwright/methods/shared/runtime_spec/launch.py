@@ -14,6 +14,7 @@ from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
+from sandwright.render.wall import wall_fields
 
 _HOLES: Mapping[str, re.Pattern[bytes]] = {
     "args": re.compile(rb'^    "args": \[\s*("/bin/sh")', re.MULTILINE),
@@ -69,6 +70,7 @@ def runtime_launcher(
             config, own_network=own_network, asks=any(each.name == "seccomp.bpf" for each in files)
         ),
         **shims,
+        **({} if gvisor else wall_fields(policy, root="image")),
     )
     return launch_program(policy, every, files, "runs a command in a container of an OCI runtime")
 

@@ -1,0 +1,113 @@
+/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a list of paths of its own, rendered from the
+ * policy's rules and not from the plan of mounts, so that what a mistake mounts is not read or written for that.
+ *
+ * The rules for what is the host's are made outside, for what is at these paths there, whatever lies there inside; those for
+ * what the sandbox makes for itself (/proc, /dev, /tmp) inside, when all is mounted and before anything else has run. Rules
+ * grant, and hold for all below: what is denied or read-only in a directory that is granted is held by mounts alone. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "landlock.h"
+
+enum { LEAST = 2 }; /* the version before lets nothing be moved between directories (Linux 5.19) */
+
+static const uint64_t READS = MAY_EXECUTE | MAY_READ | MAY_LIST, CHANGES = MAY_READ | MAY_WRITE | MAY_TRUNCATE;
+static const uint64_t WRITES = ALL_FILES & ~(MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE);
+static const uint64_t DEVICES = MAY_READ | MAY_WRITE | MAY_TRUNCATE | MAY_CONTROL_DEVICE;
+
+/* What this kernel holds. */
+static struct landlock_rules held(void)
+{
+    int version = landlock_version();
+    uint64_t later = (version < 3 ? MAY_TRUNCATE : 0) | (version < 5 ? MAY_CONTROL_DEVICE : 0);
+    return (struct landlock_rules){.files = ALL_FILES & ~later, .scopes = version < 6 ? 0 : ALL_SCOPES};
+}
+
+bool wall_stands(const struct run *run)
+{
+    return run->plan.wall && landlock_version() >= LEAST;
+}
+
+/* What isn't there isn't seen inside, either. */
+static void grant(int ruleset, uint64_t rights, const char *path)
+{
+    int file = open_without_links(AT_FDCWD, path, O_PATH, 0);
+    if (file < 0)
+        return;
+    landlock_path(ruleset, file, rights, path);
+    close(file);
+}
+
+int wall_make(const struct run *run, const struct words *shown)
+{
+    const struct landlock_rules all = held();
+    int ruleset = landlock_make(&all);
+    for (size_t index = 0; index < run->plan.wall_paths.count; index += 2) {
+        bool writes = strcmp(run->plan.wall_paths.at[index], "write") == 0;
+        grant(ruleset, (writes ? WRITES : READS) & all.files, run->plan.wall_paths.at[index + 1]);
+    }
+    for (size_t index = 0; index < shown->count; index++)
+        grant(ruleset, READS & all.files, shown->at[index]);
+    return ruleset;
+}
+
+void wall_own(int ruleset, char *const *own)
+{
+    static const struct {
+        const char *path;
+        const uint64_t *rights;
+    } always[] = {{"/proc", &CHANGES}, {"/dev/null", &DEVICES}, {"/dev/zero", &DEVICES}, {"/dev/full", &DEVICES},
+                  {"/dev/random", &DEVICES}, {"/dev/urandom", &DEVICES}, {"/dev/tty", &DEVICES}, {"/dev/pts", &DEVICES},
+                  {"/dev/shm", &WRITES}, {"/dev/mqueue", &WRITES}};
+    const uint64_t files = held().files;
+    grant(ruleset, MAY_LIST, "/");
+    for (size_t index = 0; index < sizeof always / sizeof *always; index++)
+        grant(ruleset, *always[index].rights & files, always[index].path);
+    for (; own != NULL && *own != NULL; own++)
+        grant(ruleset, ((*own)[0] == 'w' ? WRITES : READS) & files, *own + 1);
+    /* The terminal may be of the host's, where no path inside leads to it: /dev/stderr is opened by its descriptor. */
+    for (int file = 0; file < 3; file++)
+        if (isatty(file))
+            landlock_path(ruleset, file, DEVICES & files, "the terminal");
+}
+
+void wall_command(struct run *run, int descriptor)
+{
+    struct words all = {0};
+    add(&all, run->command[0]);
+    add(&all, "--wall");
+    add(&all, text("%d", descriptor));
+    add_all(&all, &run->plan.wall_own);
+    add(&all, "--");
+    for (char **word = run->command + 1; *word != NULL; word++)
+        add(&all, *word);
+    run->command = all.at;
+}
+
+void wall_hand_over(int ruleset, int descriptor)
+{
+    if (ruleset != descriptor && dup2(ruleset, descriptor) < 0)
+        refuse_errno("the sandbox can't be given its second wall");
+    if (ruleset != descriptor)
+        close(ruleset);
+    if (fcntl(descriptor, F_SETFD, 0) != 0)
+        refuse_errno("the sandbox can't be given its second wall");
+}
+
+char **wall_inside(char **words)
+{
+    int ruleset = words[0] == NULL ? -1 : atoi(words[0]);
+    char **behind = words[0] == NULL ? words : words + 1, **own = behind;
+    while (*behind != NULL && strcmp(*behind, "--") != 0)
+        behind++;
+    if (ruleset < 3 || *behind == NULL || fcntl(ruleset, F_SETFD, FD_CLOEXEC) != 0)
+        refuse("this is the part of the launcher that runs inside");
+    *behind = NULL;
+    wall_own(ruleset, own);
+    landlock_enter(ruleset);
+    return behind;
+}

@@ -1,0 +1,75 @@
+"""What Landlock grants as a second wall behind the mounts: a list of paths of its own.
+
+It is made of the policy's rules and not of the plan of mounts, so that a mistake in that opens nothing by
+itself. Rules of Landlock grant a path with all below. So they hold writing, and reading where a policy lists
+what may be read; what is denied or read-only in a directory that is granted, mounts hold alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from sandwright.policy.names import SECCOMP_PROFILES
+from sandwright.policy.paths import ancestors, depth
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
+from sandwright.render.mounts import Root
+
+Grant = Literal["read", "write"]
+
+_RUNTIMES_OWN = ("r/sys", "w/tmp")
+"""What a runtime makes besides /dev and /proc (oci/mounts.json)."""
+
+
+def wall_fields(policy: ResolvedPolicy, *, root: Root, home: str = "") -> dict[str, Any]:
+    """The fields of a launcher's plan; none where there can't be a wall. `home` is the account's.
+
+    A filter from a file may let mounts be made, which Landlock never does. Where programs can gain rights
+    (sudo in a container), nobody can restrict himself.
+    """
+    may_gain = root == "image" and policy.process.privileged
+    if policy.process.seccomp not in SECCOMP_PROFILES or may_gain:
+        return {}
+    paths = [(grant, path) for path, grant in wall_grants(policy, root=root).items()]
+    own = [f"w{path}" for path in _own(policy)] + [*(_RUNTIMES_OWN if root == "image" else ())]
+    return {
+        "wall": True,
+        "wall_paths": (*paths, *([("write", home)] if home else [])),
+        "wall_own": tuple(dict.fromkeys(own)),
+    }
+
+
+def wall_grants(policy: ResolvedPolicy, *, root: Root) -> dict[str, Grant]:
+    """The paths of the host that may be read or written, parents first, without what a parent grants."""
+    found: dict[str, Grant] = {}
+    for rule in sorted(_rules(policy, root), key=lambda each: (depth(each.path), each.path)):
+        grant: Grant = "write" if rule.writable else "read"
+        above = {found[path] for path in ancestors(rule.path) if path in found}
+        if grant not in above and "write" not in above:
+            found[rule.path] = grant
+    return found
+
+
+def _rules(policy: ResolvedPolicy, root: Root) -> Iterator[PathRule]:
+    files, facts = policy.filesystem, policy.facts
+    chosen: dict[str, PathRule] = {}
+    for rule in files.rules:
+        if rule.path not in chosen or rule.strength >= chosen[rule.path].strength:
+            chosen[rule.path] = rule
+    for rule in files.startup if root == "host" else ():
+        chosen.setdefault(rule.path, rule)
+    for rule in chosen.values():
+        shown = rule.readable and not rule.private and facts.kind(rule.path) is not None
+        if shown and not (root == "image" and rule.path == "/"):
+            yield rule
+
+
+def _own(policy: ResolvedPolicy) -> Iterable[str]:
+    """The private temporary directory."""
+    rules = policy.filesystem.rules
+    return (
+        rule.path
+        for rule in rules
+        if rule.private and rule.writable and rule.path.split("/")[1] not in ("dev", "proc")
+    )
