@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from proving import Prove, resolver
+from sandwright.host import collect_host
 from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK
+from sandwright.methods.vm.backend import VmLandlock
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
 
 WAIT = 120
@@ -85,6 +87,10 @@ def test_only_what_is_listed_is_there(sandbox: Made) -> None:
     made = sandbox(POLICY.replace("{write:", "{read: [], write:"))
     ended = _run(made, "sh", "-c", "ls -d /usr /root /home /srv .; cat plain; echo x >made && cat made")
     assert ended.stdout.decode().split() == [".", "/usr", "contentx"], ended.stderr
+
+
+def test_it_starts_without_a_variable() -> None:
+    assert VmLandlock().preflight(collect_host()).describe() == f"{LANDLOCK}: ready"
 
 
 def test_the_probes_hold(prove_with: Prove) -> None:

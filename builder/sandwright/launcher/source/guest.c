@@ -262,6 +262,7 @@ static _Noreturn void leave_job(int code)
 
 static _Noreturn void become_command(const sigset_t *given)
 {
+    char *none = NULL;
     leave = leave_job;
     for (int number = 0; number < 3; number++)
         if (dup2(its[number], number) < 0)
@@ -274,7 +275,7 @@ static _Noreturn void become_command(const sigset_t *given)
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
         refuse_errno("the filter can't be set");
     sigprocmask(SIG_SETMASK, given, NULL);
-    exec_command(command.at, variables.at);
+    exec_command(command.at, variables.count == 0 ? &none : variables.at);
 }
 
 static void make_pipe(int number)
