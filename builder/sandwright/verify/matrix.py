@@ -96,7 +96,7 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ResolveAt | 
     properties = module.PROPERTIES
     if properties.simulated_by and host.os != properties.system:
         return _rendered(method, lambda: simulate.simulate(resolve, method))
-    row = registry.placed(method, resolve(())) if form.outer == "none" else method
+    row = registry.placed(method, resolve(())) if own == method else method
     found = registry.backend(row).preflight(host)
     if not found.ready:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
