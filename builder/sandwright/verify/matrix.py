@@ -92,7 +92,7 @@ def verify(
 
 
 def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ResolveAt | None = None) -> MethodProof:
-    own, module, form = registry.find(method)
+    own, module, _ = registry.find(method)
     properties = module.PROPERTIES
     if properties.simulated_by and host.os != properties.system:
         return _rendered(method, lambda: simulate.simulate(resolve, method))
