@@ -200,5 +200,7 @@ def test_the_first_commands_with_a_kernel_of_its_own(wheels: Path, image: str, u
         ),
     ]
     assert "vm starts with vm-landlock" in said["doctor"][1]
-    assert said["left"][1].split() == [".:", ".env", ".git", "kept", "sandbox.yaml", "file", "/tmp:", "same"]
+    assert said["left"][1].split() == [
+        *(".:", ".env", ".git", ".sandbox", "file", "kept", "sandbox.yaml", "/tmp:", "same"),
+    ]
     _check_proof(said, "vm-landlock")
