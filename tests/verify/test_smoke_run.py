@@ -89,7 +89,7 @@ def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> Non
     checks = {name: [each.check for each in _row(report, name).findings] for name in ("runc", "bwrap")}
     of_image = ["certificates", f"program: {PYTHON} --version", "program: greets"]
     assert checks["runc"] == [*checks["bwrap"], *of_image], "what hangs on the image alone is tried once"
-    assert sorted(s for s in watching.steps if s.startswith("smoke")) == [
+    assert sorted(s for s in watching.steps if s.startswith("smoke small")) == [
         f"smoke small {target.platform} under bwrap",
         f"smoke small {target.platform} under runc",
     ]

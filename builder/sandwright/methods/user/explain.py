@@ -16,7 +16,7 @@ from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 
 _ARITY = {
-    **dict.fromkeys(("bind", "ro-bind", "tmpfs", "symlink"), 2),
+    **dict.fromkeys(("bind", "ro-bind", "tmpfs", "symlink", "beside"), 2),
     **dict.fromkeys(("try", "proc", "dev", "readonly", "directory", "file", "ignored"), 1),
     "loopback": 0,
 }
@@ -66,6 +66,8 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
             return Mount(target, "mask", entry="file")
         case ("bind" | "ro-bind" as name, source, target):
             return Mount(target, "bind", name == "bind", source)
+        case ("beside", _, target):  # a file of the artifacts
+            return Mount(target, "bind", writable=False, source=target, entry="file")
         case ("tmpfs", target, mode):
             return Mount(target, "tmpfs", writable=mode != COVERED)
         case ("ignored", target):
