@@ -14,8 +14,8 @@ from sandwright.policy.resolved import ResolvedPolicy
 CONTROLLERS = {"memory": "memory", "cpus": "cpu", "pids": "pids"}
 """The limits of all processes together, and the kernel's name for what counts each (cgroups(7))."""
 
-LOWERED = {"memory": "256MiB", "pids": "256"}
-"""What a proof runs into in the place of a preset's generous limits."""
+LOWERED = {"memory": "256MiB", "pids": "384"}
+"""What a proof runs into in the place of a preset's generous limits. gVisor has up to 250 threads."""
 
 
 def left_out(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, str]:
