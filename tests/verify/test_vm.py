@@ -209,6 +209,22 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     assert _eventually(lambda: not any(map(_is_kernel, kernels)))
 
 
+@pytest.mark.needs("bwrap", "linux.uml")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_the_kernel_stays_on_one_processor(sandbox: Made, tmp_path: Path) -> None:
+    """It and its programs take turns; between processors that is several times as slow."""
+    made, ready = sandbox(), tmp_path / "project/ready"
+    argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600"]
+    with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
+        assert _eventually(ready.exists)
+        kernels = [each for each in _below(running.pid) if _is_kernel(each)]
+        processors = [os.sched_getaffinity(each) for each in kernels]
+        running.terminate()
+        running.wait(WAIT)
+    assert {len(each) for each in processors} == {1}
+    assert set().union(*processors) <= os.sched_getaffinity(0)
+
+
 def _below(pid: int) -> list[int]:
     try:
         own = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

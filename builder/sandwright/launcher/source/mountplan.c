@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch.h"
 #include "watch.h"
 
 enum { MOST = 100000 };
@@ -93,4 +94,16 @@ const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan)
         plan->count++;
     }
     return NULL;
+}
+
+struct mount_plan checked_mount_plan(const struct run *run)
+{
+    struct mount_plan plan;
+    size_t length;
+    char *content = checked_artifact(run, "mounts", &length), *copy = take(length + 1);
+    memcpy(copy, content, length);
+    const char *fault = mount_plan_parse(copy, length, &plan);
+    if (fault != NULL)
+        refuse("the plan of mounts can't be used: %s", fault);
+    return plan;
 }

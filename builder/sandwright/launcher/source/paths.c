@@ -65,12 +65,7 @@ static void except(const char *path, enum access access, bool below)
 void paths_prepare(const struct run *run, const char *program, const char *own)
 {
     struct statfs place;
-    size_t length;
-    char *content = checked_artifact(run, "mounts", &length), *copy = take(length + 1);
-    memcpy(copy, content, length);
-    const char *fault = mount_plan_parse(copy, length, &plan);
-    if (fault != NULL)
-        refuse("the plan of mounts can't be used: %s", fault);
+    plan = checked_mount_plan(run);
     except(program, MAY_READ, false);
     except(text("%s/launch", run->directory), MAY_READ, false);
     except(own, MAY_CHANGE, true);

@@ -347,15 +347,11 @@ static void keep_only(int kept)
 
 static _Noreturn void watch_sandbox(const struct run *run)
 {
-    size_t length;
     leave = leave_watch;
     ignore_signals();
-    char *content = checked_artifact(run, "mounts", &length);
+    plan = checked_mount_plan(run);
     keep_only(over);
     raise_limit();
-    const char *fault = mount_plan_parse(content, length, &plan);
-    if (fault != NULL)
-        refuse("the plan of mounts can't be used: %s", fault);
     root = options.root == NULL ? "" : options.root;
     first = options.first;
     watching = host_watch(&plan);

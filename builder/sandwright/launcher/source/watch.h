@@ -43,6 +43,8 @@ struct mounts {
 
 /* mountplan.c: NULL, or what is wrong. `text` is changed, and has to stay. */
 const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan);
+struct run;
+struct mount_plan checked_mount_plan(const struct run *run); /* the artifact; refuses one that can't be used */
 
 /* mounts.c */
 bool mount_parse(char *text, struct mount *mount); /* one line without its end, which is changed, and held by `mount` */
