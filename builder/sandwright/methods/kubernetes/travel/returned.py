@@ -131,8 +131,9 @@ def leads_out(path: bytes, link: bytes) -> bool:
     It may go up only at its beginning, where the directories are real ones: behind a name, which may be
     another link, nobody knows where `..` leads.
     """
-    depth = path.count(b"/")
-    named = link.startswith(b"/")
+    if link.startswith(b"/"):
+        return True
+    depth, named = path.count(b"/"), False
     for name in link.split(b"/"):
         if name == b"..":
             depth -= 1
@@ -140,4 +141,4 @@ def leads_out(path: bytes, link: bytes) -> bool:
                 return True
         elif name not in (b"", b"."):
             named = True
-    return link.startswith(b"/")
+    return False
