@@ -72,6 +72,8 @@ int main(void)
     tell("kept-times", utimes(PROJECT "/kept/file", times));
     tell("kept-cut", truncate(PROJECT "/kept/file", 0));
     tell("kept-removed", unlink(PROJECT "/kept/file"));
+    tell("own-removed", rmdir(PROJECT "/kept/own"));
+    tell("own-moved", rename(PROJECT "/kept/own", PROJECT "/away"));
     tell("absent-made", mkdir(PROJECT "/.vscode/x", 0755));
     tell("absent-removed", rmdir(PROJECT "/.vscode"));
     tell("outside", made("/usr/made"));

@@ -24,7 +24,10 @@ WAIT = 120
 POLICY = """\
 schema: 1
 method: vm
-filesystem: {write: [$PROJECT], readonly: [$PROJECT/kept], deny: [$PROJECT/.env, $PROJECT/deep/hidden]}
+filesystem:
+  write: [$PROJECT, $PROJECT/kept/own]
+  readonly: [$PROJECT/kept]
+  deny: [$PROJECT/.env, $PROJECT/deep/hidden]
 environment: {pass: [TERM]}
 resources: {memory: 128MiB, pids: 64}
 """
@@ -41,7 +44,7 @@ def sandbox(tmp_path: Path) -> Made:
 
     def made(text: str = POLICY) -> RenderedSandbox:
         project = tmp_path / "project"
-        (project / "kept").mkdir(parents=True)
+        (project / "kept/own").mkdir(parents=True)
         (project / "deep/hidden").mkdir(parents=True)
         for name in (".env", "plain", "kept/file", "deep/hidden/secret"):
             (project / name).write_text("content")
@@ -84,7 +87,7 @@ def test_the_policy_holds_inside(sandbox: Made, tmp_path: Path) -> None:
 
 
 def test_only_what_is_listed_is_there(sandbox: Made) -> None:
-    made = sandbox(POLICY.replace("{write:", "{read: [], write:"))
+    made = sandbox(POLICY.replace("  write:", "  read: []\n  write:"))
     ended = _run(made, "sh", "-c", "ls -d /usr /root /home /srv .; cat plain; echo x >made && cat made")
     assert ended.stdout.decode().split() == [".", "/usr", "contentx"], ended.stderr
 
