@@ -1,0 +1,46 @@
+/* What the parts of the first process of a kernel of the sandbox's own share: guest.c, guestsystem.c, guestcommand.c. */
+#ifndef GUEST_H
+#define GUEST_H
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+#include "launch.h"
+#include "line.h"
+
+/* What is said before BEGIN. */
+struct settings {
+    struct words command, variables, mounts, planned, hidden, readonly;
+    struct identity identity;
+    struct terminal_of terminal;
+    gid_t *groups;
+    size_t group_count;
+    int32_t files[2], processes, processors; /* negative: not limited */
+    struct sock_fprog filter;
+    const char *directory;
+    bool has_terminal, one_output;
+};
+
+/* The command, and our ends of its streams; `master` is that of its terminal. What isn't there is -1. */
+struct job {
+    pid_t pid;
+    int input, outputs[2], master;
+};
+
+/* guest.c: ends the machine, with the reason from errno for the one outside. */
+_Noreturn void guest_end(void);
+_Noreturn void guest_refuse(const char *what);
+
+/* guestsystem.c, in this order. */
+int guest_line(void);
+void guest_devices(void);
+void guest_kernel(void); /* /proc and /sys */
+int guest_system(const struct settings *set); /* what of the control group lets a process in, -1 without */
+void guest_entropy(const void *content, size_t length);
+
+/* guestcommand.c */
+bool guest_setting(struct settings *set, enum frame frame, const unsigned char *content, size_t length); /* true: begin */
+void guest_command(const struct settings *set, int procs, struct job *job);
+void copy_fixed(void *to, size_t size, const void *content, size_t length); /* nothing for another length */
+
+#endif

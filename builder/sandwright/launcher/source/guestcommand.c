@@ -1,0 +1,226 @@
+/* The command in a kernel of the sandbox's own: what is said of it before it begins, and how it begins (guest.c). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guest.h"
+#include "launch.h"
+
+enum { MOST_FILES = 1 << 20 /* fs.nr_open */ };
+static const uid_t NOBODYS = (uid_t)-2; /* the last that there is */
+
+static int slave = -1, its[3] = {-1, -1, -1}; /* the command's */
+
+/* ---- what is said of it */
+void copy_fixed(void *to, size_t size, const void *content, size_t length)
+{
+    if (length == size)
+        memcpy(to, content, size);
+}
+
+static char *word_of(const void *content, size_t length)
+{
+    char *word = take(length + 1);
+    memcpy(word, content, length);
+    return word;
+}
+
+bool guest_setting(struct settings *set, enum frame frame, const unsigned char *content, size_t length)
+{
+    switch (frame) {
+    case WORD_OF_COMMAND:
+        add(&set->command, word_of(content, length));
+        break;
+    case VARIABLE:
+        add(&set->variables, word_of(content, length));
+        break;
+    case MOUNT_POINT:
+        add(&set->mounts, word_of(content, length));
+        break;
+    case PLANNED:
+        add(&set->planned, word_of(content, length));
+        break;
+    case HIDDEN_PATH:
+        add(&set->hidden, word_of(content, length));
+        break;
+    case READ_ONLY_PATH:
+        add(&set->readonly, word_of(content, length));
+        break;
+    case DIRECTORY:
+        set->directory = word_of(content, length);
+        break;
+    case IDENTITY:
+        copy_fixed(&set->identity, sizeof set->identity, content, length);
+        break;
+    case GROUP:
+        set->groups = reallocarray(set->groups, set->group_count + 1, sizeof *set->groups);
+        if (set->groups == NULL)
+            guest_refuse("groups");
+        set->groups[set->group_count++] = (gid_t)line_take_number(content, length);
+        break;
+    case HOST_NAME:
+        if (sethostname((const char *)content, length) != 0)
+            guest_refuse("the name");
+        break;
+    case FILTER_OF_CALLS:
+        set->filter = (struct sock_fprog){(unsigned short)(length / sizeof(struct sock_filter)),
+                                     (struct sock_filter *)(void *)word_of(content, length)};
+        break;
+    case LIMIT_FILES:
+        copy_fixed(set->files, sizeof set->files, content, length);
+        break;
+    case LIMIT_PROCESSES:
+        set->processes = line_take_number(content, length);
+        break;
+    case LIMIT_PROCESSORS:
+        set->processors = line_take_number(content, length);
+        break;
+    case ENTROPY:
+        guest_entropy(content, length);
+        break;
+    case TERMINAL:
+        copy_fixed(&set->terminal, sizeof set->terminal, content, length);
+        set->has_terminal = true;
+        break;
+    case ONE_OUTPUT:
+        set->one_output = true;
+        break;
+    case BEGIN:
+        if (set->command.count == 0)
+            guest_refuse("no command");
+        return true;
+    default:
+        guest_refuse("a frame");
+    }
+    return false;
+}
+
+/* ---- its start */
+static void drop_rights(const struct settings *set)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct own[2] = {{0}};
+    for (int half = 0; half < 2; half++)
+        own[half].effective = own[half].permitted = set->identity.capabilities[half];
+    for (int number = 0; prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0; number++)
+        if ((set->identity.capabilities[number / 32] >> number % 32 & 1) == 0 && prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0)
+            refuse_errno("rights can not be given up");
+    uid_t user = (uid_t)set->identity.user;
+    gid_t group = (gid_t)set->identity.group;
+    if (setgroups(set->group_count, set->groups) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0 ||
+        syscall(SYS_capset, &header, own) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        refuse_errno("rights can not be given up");
+}
+
+static void set_limits(const struct settings *set, int procs)
+{
+    rlim_t soft = (rlim_t)(set->files[0] > MOST_FILES ? MOST_FILES : set->files[0]);
+    rlim_t hard = (rlim_t)(set->files[1] > MOST_FILES ? MOST_FILES : set->files[1]);
+    if (setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) != 0 || setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard}) != 0 ||
+        setrlimit(RLIMIT_NPROC, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}) != 0)
+        refuse_errno("limits can not be set");
+    if (procs >= 0 && write(procs, "0", 1) != 1)
+        refuse_errno("resources can not be limited");
+}
+
+static _Noreturn void leave_job(int code)
+{
+    _exit(code);
+}
+
+static _Noreturn void become_command(const struct settings *set, int procs, const sigset_t *given)
+{
+    char *none = NULL;
+    leave = leave_job;
+    for (int number = 0; number < 3; number++)
+        if (dup2(its[number], number) < 0)
+            _exit(NOT_RUN);
+    set_limits(set, procs);
+    drop_rights(set);
+    umask((mode_t)set->identity.mask);
+    if (chdir(set->directory) != 0)
+        refuse_errno("%s can't be entered", set->directory);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &set->filter) != 0)
+        refuse_errno("the filter can't be set");
+    sigprocmask(SIG_SETMASK, given, NULL);
+    exec_command(set->command.at, set->variables.count == 0 ? &none : set->variables.at);
+}
+
+static void make_pipe(const struct identity *owner, struct job *job, int number)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        guest_refuse("a pipe");
+    int own = ends[number == 0];
+    its[number] = ends[number != 0];
+    fcntl(own, F_SETFL, O_NONBLOCK);
+    /* Who isn't root here opens it anew by /dev/stdout, as with any pipe. */
+    if (fchown(its[number], (uid_t)owner->user, (gid_t)owner->group) != 0)
+        guest_refuse("a pipe");
+    *(number == 0 ? &job->input : &job->outputs[number - 1]) = own;
+}
+
+/* This process leads its session: it has it as standard input, too. */
+static void make_terminal(const struct settings *set, struct job *job)
+{
+    int locked = 0;
+    if ((job->master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 ||
+        ioctl(job->master, TIOCSPTLCK, &locked) != 0 ||
+        (slave = ioctl(job->master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0 ||
+        fchown(slave, (uid_t)set->identity.user, (gid_t)set->identity.group) != 0 ||
+        tcsetattr(slave, TCSANOW, &set->terminal.modes) != 0 || ioctl(job->master, TIOCSWINSZ, &set->terminal.size) != 0 ||
+        dup2(slave, 0) < 0)
+        guest_refuse("a terminal");
+    its[0] = its[1] = slave;
+    job->input = job->outputs[0] = job->master;
+}
+
+/* Root inside would be this process's user, too, which may stop it, end it, and take its descriptors from it (prlimit(2)). */
+static void be_nobodys(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct all[2];
+    if (syscall(SYS_capget, &header, all) != 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
+        setresuid(NOBODYS, NOBODYS, NOBODYS) != 0 || syscall(SYS_capset, &header, all) != 0)
+        guest_refuse("a user");
+}
+
+void guest_command(const struct settings *set, int procs, struct job *job)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    if (set->has_terminal)
+        make_terminal(set, job);
+    else {
+        make_pipe(&set->identity, job, 0);
+        make_pipe(&set->identity, job, 1);
+    }
+    if (set->has_terminal && set->terminal.errors)
+        its[2] = slave;
+    else if (set->one_output)
+        its[2] = its[1];
+    else
+        make_pipe(&set->identity, job, 2);
+    lead_session();
+    be_nobodys();
+    job->pid = fork();
+    if (job->pid < 0)
+        guest_refuse("a process");
+    job_begin(job->pid);
+    if (job->pid == 0)
+        become_command(set, procs, &none);
+    for (int number = 0; number < 3; number++)
+        if (its[number] != slave)
+            close(its[number]);
+}
