@@ -18,13 +18,17 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 
 @dataclass
 class Person:
-    """Somebody with a project, a kubeconfig and a home."""
+    """Somebody with a project, a kubeconfig and a home; the directories are made."""
 
     cluster: Cluster
     home: Path
     project: Path
     kubeconfig: str
     variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.home / "run").mkdir(parents=True, mode=0o700, exist_ok=True)
+        self.project.mkdir(exist_ok=True)
 
     def policy(self, text: str, *, profile: bool = True) -> None:
         """Write a policy, and put its filter on the node as `install-profile` does."""

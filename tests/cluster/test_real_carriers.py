@@ -83,8 +83,6 @@ def _project(pod: Json) -> Json:
 def travelling(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Namespace:
     """The same for a project, which may travel through one repository."""
     home = tmp_path_factory.mktemp("travelling")
-    (home / "run").mkdir(mode=0o700)
-    (home / "q").mkdir()
     person = Person(running, home, home / "q", running.kubeconfig)
     person.policy("extends: []\nfilesystem: {write: [$PROJECT]}\n", profile=False)
     install(person)

@@ -46,8 +46,6 @@ def running() -> Iterator[Cluster]:
 @pytest.fixture
 def person(running: Cluster, tmp_path: Path) -> Person:
     home = tmp_path / "home"
-    (home / "run").mkdir(parents=True, mode=0o700)
-    (home / "p").mkdir()
     return Person(running, home, home / "p", running.kubeconfig)
 
 

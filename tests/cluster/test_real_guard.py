@@ -229,8 +229,6 @@ class Namespace:
 def guarded(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Namespace:
     """The base is installed as an administrator does it, with the node's own place for filters."""
     home = tmp_path_factory.mktemp("home")
-    (home / "run").mkdir(mode=0o700)
-    (home / "p").mkdir()
     person = Person(running, home, home / "p", running.kubeconfig)
     person.policy(POLICY, profile=False)
     install(person)

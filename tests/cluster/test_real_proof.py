@@ -64,8 +64,6 @@ def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 @pytest.mark.parametrize("preset", ["default", "strict"])
 def test_the_matrix_is_green(everyone: Person, tmp_path: Path, preset: str) -> None:
-    (tmp_path / "run").mkdir(mode=0o700)
-    (tmp_path / "p").mkdir()
     person = Person(everyone.cluster, tmp_path, tmp_path / "p", everyone.kubeconfig, everyone.variables)
     person.policy(f"extends: [{preset}]\n")
     ended = person.sandwright("verify", "--method", "kubernetes", "--json", str(tmp_path / "report"))

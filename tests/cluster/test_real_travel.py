@@ -52,7 +52,6 @@ def everyone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 @pytest.fixture
 def person(everyone: Person, tmp_path: Path) -> Person:
-    (tmp_path / "run").mkdir(mode=0o700)
     for name, text in FILES.items():
         path = tmp_path / "p" / name
         path.parent.mkdir(parents=True, exist_ok=True)
