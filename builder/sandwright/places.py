@@ -60,10 +60,12 @@ def runs() -> str:
     return os.path.join(runtime(), "runs")
 
 
-def private(path: str) -> str:
+def private(path: str, *, passed: bool = False) -> str:
     """Make a directory that is ours alone, if it is not there; give its path.
 
-    Raise HostError when it is somebody else's, a link, or open to others.
+    With `passed`, whom its owner lets pass through it to what is below may go on doing so: the bit of the
+    group is then that of an access list's mask (acl(5)). Raise HostError when it is somebody else's, a link,
+    or open to others.
     """
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -76,7 +78,7 @@ def private(path: str) -> str:
         raise error(f"{path} can't be made: {fault.strerror}") from fault
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise error(f"{path} is not a directory of this user")
-    if status.st_mode & 0o077:
+    if status.st_mode & (0o067 if passed else 0o077):
         os.chmod(path, 0o700)
     return path
 

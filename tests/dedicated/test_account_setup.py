@@ -157,3 +157,28 @@ def test_too_much_is_not_shared(path: str) -> None:
 def test_there_is_none_to_remove(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no account sandwright-"):
         plan_removal(account_for(str(tmp_path), 4711))
+
+
+def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project]) -> None:
+    """Below a home that nobody else may enter, and in every run: nobody closes it to the account again."""
+    project = made()
+    policy = project.root / "sandbox.yaml"
+    policy.write_text(policy.read_text() + "cache: [pip]\n")
+    said = project.sandwright("account-setup", "--yes")
+    assert said.returncode == 0, said.stderr
+    state = project.home / ".local/state/sandwright"
+    [own] = (state / "caches").iterdir()
+    (own.parent / "of-another").mkdir(0o700)
+    script = "echo $1 >>$PIP_CACHE_DIR/kept && tail -n 1 $PIP_CACHE_DIR/kept; ls $2"
+    for number in ("1", "2", "3"):
+        if number == "3":
+            (own / "pip").chmod(0o700)  # whoever does that closes it, and is told how to open it
+            assert project.sandwright("account-setup").returncode == 3
+            assert project.sandwright("account-setup", "--yes").returncode == 0
+        ran = project.sandwright("run", "--", "sh", "-c", script, "sh", number, str(own.parent))
+        assert ran.stdout.split() == [number, own.name], ran.stderr
+    assert project.sandwright("account-setup").returncode == 0
+    assert project.sandwright("account-remove", "--yes").returncode == 0
+    assert (own / "pip/kept").stat().st_uid == os.geteuid()
+    assert own.stat().st_mode & 0o077 == 0
+    assert not any(read(path).users for path in (own, own / "pip", state, project.home))

@@ -23,8 +23,11 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     from sandwright.api import Policy  # noqa: PLC0415
     from sandwright.methods.user.render import account_of  # noqa: PLC0415
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
+    from sandwright.session import persistent  # noqa: PLC0415
 
-    resolved = Policy.load(policy).resolve()
+    loaded = Policy.load(policy)
+    persistent.make(loaded, loaded.facts().project)
+    resolved = loaded.resolve()
     project = Path(resolved.canonical(resolved.facts.project))
     written = [
         Path(rule.path)

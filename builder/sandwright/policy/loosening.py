@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sandwright.policy import load, values
@@ -172,16 +172,27 @@ def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterato
         rule.path for rule in policy.filesystem.rules if rule.origin != "protected"
     )  # that only takes away
     excepted = (each.path for each in policy.filesystem.unprotected)
-    theirs = (path for each in allowed for path in _decided(each))
+    theirs = {path for each in allowed for path in _decided(each)}
     caches = canonical(policy.facts.variables["CACHE"], policy.facts)
     paths = (path for path in (*own, *excepted, *theirs) if not is_inside(path, caches))
     for path in dict.fromkeys(paths):
         if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
-            written.append(Loosening("writes", shown_path(path, policy.facts)))
+            written.append(path)
         elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):
-            read.append(Loosening("reads", shown_path(path, policy.facts)))
-    for found in (read, written):
-        yield from sorted(found, key=lambda each: (not each.subject.startswith("~"), each.subject))
+            read.append(path)
+    for what, found, told in (("reads", read, [*read, *written]), ("writes", written, written)):
+        new = [shown_path(each, policy.facts) for each in found if not _is_told(each, told, theirs)]
+        yield from (Loosening(what, each) for each in sorted(new, key=lambda each: (each[:1] != "~", each)))
+
+
+def _is_told(path: str, told: Sequence[str], decided: Collection[str]) -> bool:
+    """Whether a path is told with one above it: nothing between them is decided in what holds without."""
+    return any(
+        above != path
+        and is_inside(path, above)
+        and not any(is_inside(path, each) and not is_inside(above, each) for each in decided)
+        for above in told
+    )
 
 
 def _decided(policy: ResolvedPolicy) -> Iterator[str]:

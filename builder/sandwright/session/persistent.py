@@ -46,7 +46,7 @@ def _make(root: str, path: str, *, is_file: bool) -> None:
     *folders, last = path[len(root) + 1 :].split("/")
     try:
         with contextlib.ExitStack() as stack:
-            folder = os.open(places.private(root), _DIRECTORY)
+            folder = os.open(places.private(root, passed=True), _DIRECTORY)
             stack.callback(os.close, folder)
             for name in [*folders, *([] if is_file else [last])]:
                 with contextlib.suppress(FileExistsError):
