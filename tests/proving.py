@@ -53,7 +53,7 @@ def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
 
     `walled`: the second wall stays.
     """
-    says_so = "while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &length, 1) > 0)\n        ;"
+    says_so = "char said;\n    while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &said, 1) > 0);"
     unwatching = launcher(
         "watch.c", "    raise_limit();\n", f"    raise_limit();\n    {says_so}\n    _exit(0);\n"
     )
