@@ -72,7 +72,7 @@ def test_what_is_missing_is_named_with_its_services() -> None:
 
 
 def test_with_systemd_services_start() -> None:
-    plan = plan_setup(["test"], _facts(programs=_without("squid"), systemd=True))
+    plan = plan_setup(["smoke"], _facts(programs=_without("squid"), systemd=True))
     assert plan.describe() == [
         "install with apt-get, as root: squid",
         "these bring services, which systemd will start: squid (port 3128)",
@@ -85,13 +85,19 @@ def test_users_go_through_sudo() -> None:
 
 
 def test_only_the_groups_that_are_wanted() -> None:
-    facts = _facts(programs=_without("mmdebstrap", "bwrap", "squid"))
+    facts = _facts(programs=_without("mmdebstrap", "bwrap", "skopeo"))
     packages = {group: plan_setup([group], facts).steps for group in GROUPS}
     assert {group: steps[0].packages for group, steps in packages.items()} == {  # type: ignore[attr-defined]
         "build": ("mmdebstrap",),
         "smoke": ("bubblewrap",),
-        "test": ("squid",),
+        "test": ("skopeo",),
     }
+
+
+def test_what_sandboxes_need_beside_their_runtimes_comes_with_these() -> None:
+    """The way out of an agent's sandbox, and Podman's networks without root."""
+    plan = plan_setup(["smoke"], _facts(programs=_without("squid", "slirp4netns", "pasta")))
+    assert plan.describe()[0] == "install with apt-get, as root: slirp4netns passt squid"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ PROGRAMS = (
         "bwrap",
         "linux.uml",
         "podman",
+        "slirp4netns",
+        "pasta",
         "docker",
         "dockerd",
         "buildah",

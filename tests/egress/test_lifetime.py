@@ -226,8 +226,12 @@ def test_squids_that_will_not_do(
 
 
 def test_without_squid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "find", lambda _: None)
-    with pytest.raises(ToolMissing, match="squid is not installed"), proxy(policy()):
+    found = process.find
+    monkeypatch.setattr(process, "find", lambda name: None if name == "squid" else found(name))
+    with (
+        pytest.raises(ToolMissing, match=r"squid is not installed; .* get it with: .* squid$"),
+        proxy(policy()),
+    ):
         pytest.fail("it was started")
 
 

@@ -86,8 +86,10 @@ def test_it_runs_what_was_built(
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False), "none was built"
 
     _build(output, name, b"first")
-    loading.load_built(engine.name, policy, InputTracker(), {})
+    said: list[str] = []
+    loading.load_built(engine.name, policy, InputTracker(), {}, say=said.append)
     assert _says(engine, name) == "first"
+    assert said == [f"{engine.name} gets the image {name} (1 MB) as it was built here, once"]
 
     _build(output, name, b"second")
     inputs = InputTracker()
@@ -99,7 +101,8 @@ def test_it_runs_what_was_built(
         raise AssertionError("it has this very image")
 
     monkeypatch.setattr(loading, "_load", again)
-    loading.load_built(engine.name, policy, InputTracker(), {})
+    loading.load_built(engine.name, policy, InputTracker(), {}, say=said.append)
+    assert len(said) == 1
 
 
 def test_what_the_sandbox_could_write_is_not_loaded(

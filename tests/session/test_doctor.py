@@ -14,6 +14,7 @@ from sandwright.host import collect_host
 from sandwright.methods.bwrap.backend import explained
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.docker.backend import Docker
+from sandwright.methods.podman.backend import Podman
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.escapes import escapes
 from sandwright.runtime.trial import Failed
@@ -227,3 +228,59 @@ def test_apparmors_restriction_names_the_profile_that_ships() -> None:
         "  userns,",
         "}",
     ]
+
+
+@pytest.mark.needs("podman", "runc")
+def test_what_podmans_networks_lack_without_root_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts, since the trial has no network; a proxy would not."""
+    here = collect_host()
+    for names, uid, device, said in (
+        ({}, 0, "/dev/null", ""),
+        ({"pasta": "/usr/bin/pasta"}, 1000, "/dev/null", ""),
+        ({}, 1000, "/dev/null", "without root a network needs slirp4netns (Podman 4) or pasta (Podman 5)"),
+        (
+            {"slirp4netns": "/usr/bin/slirp4netns"},
+            1000,
+            "/dev/net/none",
+            "without root a network needs /dev/net/none, which this user may not open",
+        ),
+    ):
+        monkeypatch.setattr("sandwright.methods.podman.backend.TUN", device)
+        programs = {k: v for k, v in here.programs.items() if k not in ("slirp4netns", "pasta")}
+        host = replace(here, uid=uid, package_manager="apt", programs={**programs, **names})
+        found = Podman().preflight(host, limit=60)
+        assert found.ready, found
+        assert found.message == said
+        if said:
+            helps = (
+                "let this user write /dev/net/none" if names else "get it with: apt-get install slirp4netns"
+            )
+            assert found.remedy == helps
+
+
+def test_known_escapes_hide_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _program(tmp_path, "runc", "echo runc version 1.1.5")
+    _first_on_path(monkeypatch, tmp_path)
+    monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(tmp_path))
+    found = looked_into(backend("oci"), Preflight("oci", "ready", "a message", "a way out"), collect_host())
+    assert ALL in found.message
+    assert found.message.endswith("; a message")
+    assert found.remedy.endswith("; a way out")
+
+
+@pytest.mark.needs("podman", "runc")
+def test_podman_is_asked_for_its_runtime_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question takes it longer than a start of a container; the next doctor had waited for it again."""
+    log, real = tmp_path / "log", process.which("podman")
+    _program(tmp_path, "podman", f'echo "$1" >>{log}; exec {real} "$@"')
+    _first_on_path(monkeypatch, tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for times in (1, 1):
+        [found] = diagnose(methods=["podman"]).methods
+        assert found.ready, found
+        assert log.read_text().split().count("info") == times
+    assert log.read_text().split().count("load") + log.read_text().split().count("run") >= 1
+    monkeypatch.setenv("CONTAINERS_CONF_OVERRIDE", str(tmp_path / "none.conf"))
+    (tmp_path / "none.conf").touch()
+    diagnose(methods=["podman"])
+    assert log.read_text().split().count("info") == 2, "another configuration may name another runtime"

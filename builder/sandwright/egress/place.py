@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.errors import HostError
+from sandwright.errors import HostError, ToolMissing
+from sandwright.host import collect_host
+from sandwright.setup.requirements import how_to_get
 
 OLDEST = 5
 """The first version of squid for which the configuration is written."""
@@ -34,7 +36,12 @@ class InstalledSquid:
 
 def find_squid() -> InstalledSquid:
     """The squid that is installed. Raise ToolMissing without one, HostError for one that is too old."""
-    program = process.which("squid", hint="it is the proxy of `network.mode: proxy`")
+    program = process.find("squid")
+    if program is None:
+        get = how_to_get("squid", collect_host().package_manager)
+        raise ToolMissing(
+            "squid", "it is the proxy of `network.mode: proxy`" + f"; get it with: {get}" * bool(get)
+        )
     said = process.run(program, "-v", timeout=10).text
     version = re.search(r"Version (\d+)", said)
     if version is None or int(version[1]) < OLDEST:

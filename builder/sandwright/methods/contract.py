@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
+Say = Callable[[str], None]
+"""Tells a person one line."""
+
+
+def quiet(_: str) -> None:
+    """Nobody is told."""
+
 
 class Method(Protocol):
     """One method: a package or module with these names, which is imported at every start of the program.
@@ -123,13 +130,15 @@ class Preflight:
     """What starting a real sandbox of a method showed.
 
     `message` says what was found, `remedy` how to change it; both are empty for `ready`, unless there is
-    something to say about it all the same.
+    something to say about it all the same. `runtime` is what the runtime behind it said of its version, where
+    that stays while what the method depends on does; else it has to be asked (`Backend.runtime_version`).
     """
 
     method: str
     code: Code
     message: str = ""
     remedy: str = ""
+    runtime: str = ""
 
     @property
     def ready(self) -> bool:
@@ -217,11 +226,13 @@ class Backend(Protocol):
         """
         ...
 
-    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
+    def environment(
+        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+    ) -> Mapping[str, str]:
         """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
 
-        `inputs` keeps what was asked of the host to find them. Raise HostError, with the command that helps,
-        when something of it is not there.
+        `inputs` keeps what was asked of the host to find them; `say` is told what takes seconds. Raise
+        HostError, with the command that helps, when something of it is not there.
         """
         ...
 

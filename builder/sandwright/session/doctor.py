@@ -137,8 +137,13 @@ def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Prefl
         return found
     if without := backend.without_image():
         return without
-    known = escapes(backend.runtime_version(host))
-    return replace(found, message=known[0], remedy=known[1]) if known else found
+    known = escapes(found.runtime or backend.runtime_version(host))
+    if not known:
+        return found
+    message, remedy = (
+        "; ".join(filter(None, both)) for both in zip(known, (found.message, found.remedy), strict=True)
+    )
+    return replace(found, message=message, remedy=remedy)
 
 
 def surroundings(host: MachineFacts, root: Path = Path("/")) -> Surroundings:

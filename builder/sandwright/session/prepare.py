@@ -24,7 +24,7 @@ from sandwright.host import collect_host
 from sandwright.image.cache import default_cache
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
-from sandwright.methods.contract import Backend
+from sandwright.methods.contract import Backend, Say, quiet
 from sandwright.methods.properties import Properties
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.agents import AGENTS
@@ -58,7 +58,7 @@ _PLACE = "\0command"
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 
 
-def prepare(request: RunRequest) -> CachedSandbox:
+def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     """Make a request's sandbox ready, and keep it for the next time.
 
     Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
@@ -80,7 +80,7 @@ def prepare(request: RunRequest) -> CachedSandbox:
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
-    prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs)
+    prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs, say=say)
     prepared.loosened = found.fields()
     prepared.starts = list(program.words) if program is not None else []
     prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
@@ -308,6 +308,7 @@ def _prepared(
     *,
     policy: MergedPolicy,
     inputs: InputTracker,
+    say: Say,
 ) -> CachedSandbox:
     properties = registry.properties(backend.name)
     return CachedSandbox(
@@ -319,7 +320,7 @@ def _prepared(
         directory=str(directory),
         policy=_policy_digest(policy),
         digests={each.name: each.digest for each in rendered.artifacts},
-        environment=dict(backend.environment(resolved, inputs)),
+        environment=dict(backend.environment(resolved, inputs, say=say)),
         wrap=_words(backend, directory, terminal=False),
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,

@@ -48,7 +48,7 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     elsewhere.check(request.policy)
     log = _opened(request.audit)
     try:
-        prepared = ready(request)
+        prepared = ready(request, say)
         _check(request, prepared, log)
     except BaseException:
         if log is not None:
@@ -134,7 +134,7 @@ def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
         )
 
 
-def ready(request: RunRequest) -> CachedSandbox:
+def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> CachedSandbox:
     """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError."""
     found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
@@ -142,7 +142,7 @@ def ready(request: RunRequest) -> CachedSandbox:
         return found
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - the long way
 
-    return prepare(request)
+    return prepare(request, say)
 
 
 def _as_rendered(prepared: CachedSandbox) -> bool:

@@ -15,7 +15,7 @@ Group = Literal["build", "smoke", "test"]
 
 GROUPS: Mapping[Group, str] = {
     "build": "what the main job can't do without",
-    "smoke": "the runtimes that images are started under; each is optional",
+    "smoke": "the runtimes that images and sandboxes start under, and what those need; each is optional",
     "test": "what the tests use beyond that",
 }
 
@@ -100,6 +100,15 @@ REQUIREMENTS = (
     Requirement("runsc", "smoke", "runtime: gVisor", _named("runsc", _APT)),
     Requirement("linux.uml", "smoke", "runtime: User-Mode Linux", _named("user-mode-linux", _APT)),
     Requirement("podman", "smoke", "engine", _named("podman", _ALL), service="podman.socket"),
+    Requirement("slirp4netns", "smoke", "networks of Podman 4 without root", _named("slirp4netns", _LINUX)),
+    Requirement("pasta", "smoke", "networks of Podman 5 without root", _named("passt", _LINUX)),
+    Requirement(
+        "squid",
+        "smoke",
+        "the proxy of bwrap, oci, gvisor and user",
+        _named("squid", _LINUX),
+        service="squid (port 3128)",
+    ),
     Requirement(
         "dockerd",
         "smoke",
@@ -116,9 +125,6 @@ REQUIREMENTS = (
         "a registry on loopback",
         {"apt": "docker-registry", "apk": "docker-registry", "dnf": "docker-distribution"},
         service="docker-registry (port 5000)",
-    ),
-    Requirement(
-        "squid", "test", "a proxy to compare ours with", _named("squid", _LINUX), service="squid (port 3128)"
     ),
     Requirement("strace", "test", "sees what programs open", _named("strace", _LINUX)),
     Requirement(

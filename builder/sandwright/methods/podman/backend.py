@@ -6,12 +6,13 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import Question
+from sandwright.methods.contract import LIMIT, Preflight
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
@@ -19,9 +20,15 @@ from sandwright.methods.shared.launched import all_children
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
+from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import kill, own
 
 _CONFIGURATION = "CONTAINERS_CONF"
+_NETWORKS = ("slirp4netns", "pasta")
+"""What carries a network without root: Podman's own choice until 4, and from 5 on (podman-run(1))."""
+TUN = "/dev/net/tun"
+"""What they open."""
+_NO_PROGRAM = "slirp4netns (Podman 4) or pasta (Podman 5)"
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,28 @@ class Podman(EngineBackend):
     def depends(self, host: MachineFacts) -> Iterator[Question]:
         """Also on a configuration that the caller names."""
         yield from super().depends(host)
-        yield "variable", _CONFIGURATION
+        for folder in ("/usr/share", "/etc", str(Path("~/.config").expanduser())):
+            yield "digest", f"{folder}/containers/containers.conf"  # names the runtime (containers.conf(5))
+            yield "names", f"{folder}/containers/containers.conf.d"
+        for variable in (_CONFIGURATION, f"{_CONFIGURATION}_OVERRIDE"):
+            yield "variable", variable
+        for name in _NETWORKS:
+            yield "program", name
+        yield "owner", TUN
+
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
+        """As all engines; and say what its networks lack where nobody is root: the trial has none."""
+        found = super().preflight(host, limit=limit)
+        found = replace(found, runtime=self.runtime_version(host)) if found.ready else found
+        lacking = () if host.is_root else tuple(_lacking(host))
+        if not found.ready or not lacking:
+            return found
+        get = how_to_get(_NETWORKS[0], host.package_manager)
+        helps = [f"get it with: {get}"] * (get != "" and lacking[0] == _NO_PROGRAM)
+        helps += [f"let this user write {TUN}"] * (lacking[-1] != _NO_PROGRAM)
+        return replace(
+            found, message=f"without root a network needs {' and '.join(lacking)}", remedy="; ".join(helps)
+        )
 
     def end_unknown(self, directory: Path) -> None:
         """End the container of a client that was killed before Podman recorded that its monitor runs.
@@ -72,6 +100,13 @@ class Podman(EngineBackend):
         runtime = process.run(self.name, *where, timeout=ASKING, check=False).text
         if runtime and re.fullmatch("[0-9a-f]{64}", container):
             process.run(runtime, "delete", "--force", container, timeout=ASKING, check=False)
+
+
+def _lacking(host: MachineFacts) -> Iterator[str]:
+    if not any(name in host.programs for name in _NETWORKS):
+        yield _NO_PROGRAM
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        yield f"{TUN}, which this user may not open"
 
 
 def _is_monitor(number: int, directory: Path) -> bool:

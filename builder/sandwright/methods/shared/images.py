@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError
 from sandwright.inputs import InputTracker
+from sandwright.methods.contract import Say, quiet
 from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.progress import SILENT, ProgressStep
 from sandwright.resources import data_path
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import Image, open_image
@@ -25,7 +28,7 @@ ROOTFS = "SANDWRIGHT_ROOTFS"
 """Names the unpacked root itself, for the launcher, and from the caller."""
 
 
-def rootfs(policy: ResolvedPolicy, inputs: InputTracker) -> Path:
+def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) -> Path:
     """The root file system of a policy's image, unpacked if it has not been.
 
     Raise HostError when the image is nowhere, with the command that makes it; and when it lies where the
@@ -44,7 +47,9 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker) -> Path:
             store = store_of(output)
             _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
             image = _readable(layout, policy)
-            root = unpacked(image, store, rootless=policy.facts.uid != 0).path.absolute()
+            root = unpacked(
+                image, store, rootless=policy.facts.uid != 0, progress=_Once(policy, image, say)
+            ).path.absolute()
             inputs.ask("identity", str(root))
             return root
         tried.append(str(output))
@@ -52,6 +57,27 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker) -> Path:
         f"the image {policy.image} is not in {' or '.join(tried)}: "
         f"sandwright build-images --name {policy.image}, or set {VARIABLE} to where it was built"
     )
+
+
+class _Once:
+    """Tells that an image is unpacked when its first layer is."""
+
+    def __init__(self, policy: ResolvedPolicy, image: Image, say: Say) -> None:
+        size = sum(layer.size for layer in image.layers)
+        self._line = f"the image {policy.image} ({size / 1e6:.0f} MB) is unpacked, once"
+        self._say = say
+
+    def step(
+        self, label: str, total: int | None = None, *, unit: str = "bytes"
+    ) -> AbstractContextManager[ProgressStep]:
+        """A layer."""
+        if self._line:
+            self._say(self._line)
+            self._line = ""
+        return SILENT.step(label, total, unit=unit)
+
+    def note(self, text: str) -> None:
+        """None are made."""
 
 
 def store_of(output: Path) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker, Question
-from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCanary, Terminal
+from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCanary, Say, Terminal, quiet
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 
@@ -53,6 +53,8 @@ class Launched(ABC):
         self,
         policy: ResolvedPolicy,  # noqa: ARG002
         inputs: InputTracker | None = None,  # noqa: ARG002
+        *,
+        say: Say = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:
         """Nothing."""
         return {}

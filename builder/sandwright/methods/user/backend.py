@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
-from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Terminal
+from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Say, Terminal, quiet
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
@@ -65,7 +65,13 @@ class User(Launched):
         each = "each project needs an account of its own, once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
-    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
+    def environment(
+        self,
+        policy: ResolvedPolicy,
+        inputs: InputTracker | None = None,
+        *,
+        say: Say = quiet,  # noqa: ARG002
+    ) -> Mapping[str, str]:
         """Nothing; but the account has to be there. Raise NoAccount."""
         if inputs is not None:
             inputs.ask("type", account_of(policy).place)

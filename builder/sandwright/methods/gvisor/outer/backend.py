@@ -10,7 +10,7 @@ from sandwright import process
 from sandwright.errors import CommandFailed, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker, Question
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
@@ -55,21 +55,23 @@ class OuterGvisor(Launched):
         """On what the engine depends on."""
         yield from self._engine.depends(host)
 
-    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
+    def environment(
+        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+    ) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
         from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
-        self._load(collect_host())
-        root = rootfs(policy, inputs or InputTracker())
+        self._load(collect_host(), say)
+        root = rootfs(policy, inputs or InputTracker(), say=say)
         return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
 
-    def _load(self, host: MachineFacts) -> None:
+    def _load(self, host: MachineFacts, say: Say = quiet) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
         from sandwright.methods.shared.engine.loading import give  # noqa: PLC0415
         from sandwright.methods.shared.images import our_layout  # noqa: PLC0415 - it brings archives along
 
         if layout := our_layout(NAME):
-            give(self.engine, NAME, layout, host.platform, self._engine.settings(host))
+            give(self.engine, NAME, layout, host.platform, self._engine.settings(host), say=say)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""

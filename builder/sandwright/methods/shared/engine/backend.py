@@ -13,7 +13,7 @@ from sandwright import process
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker, Question
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
@@ -120,10 +120,12 @@ class EngineBackend(Launched):
         """Variables that the client needs on this machine."""
         return {}
 
-    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
+    def environment(
+        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+    ) -> Mapping[str, str]:
         """What the client needs; the engine is given images that were built here, if it lacks them."""
         settings = self.settings(collect_host())
-        load_built(self.name, policy, inputs or InputTracker(), settings)
+        load_built(self.name, policy, inputs or InputTracker(), settings, say=say)
         return settings
 
     def dead(self) -> Preflight | None:

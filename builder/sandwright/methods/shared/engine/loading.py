@@ -18,6 +18,7 @@ from sandwright.errors import CommandFailed, HostError
 from sandwright.image.existing import PlatformImage, read_layout
 from sandwright.image.export import write_image
 from sandwright.inputs import InputTracker
+from sandwright.methods.contract import Say, quiet
 from sandwright.methods.shared.images import layouts
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -29,7 +30,12 @@ _LOADING = 300.0
 
 
 def load_built(
-    engine: str, policy: ResolvedPolicy, inputs: InputTracker, settings: Mapping[str, str]
+    engine: str,
+    policy: ResolvedPolicy,
+    inputs: InputTracker,
+    settings: Mapping[str, str],
+    *,
+    say: Say = quiet,
 ) -> None:
     """See to it that an engine's images of ours are those that were built here.
 
@@ -38,11 +44,13 @@ def load_built(
     """
     for name in _needed(policy):
         for layout in layouts(policy, name, inputs):
-            give(engine, name, layout, policy.facts.platform, settings)
+            give(engine, name, layout, policy.facts.platform, settings, say=say)
             break
 
 
-def give(engine: str, name: str, layout: Path, platform: str, settings: Mapping[str, str]) -> None:
+def give(
+    engine: str, name: str, layout: Path, platform: str, settings: Mapping[str, str], *, say: Say = quiet
+) -> None:
     """Load an image out of a layout into an engine that does not have this very one, under our name for it.
 
     Raise HostError when the engine does not take it, IntegrityError when it is not whole.
@@ -54,6 +62,8 @@ def give(engine: str, name: str, layout: Path, platform: str, settings: Mapping[
     built = read_layout(layout)
     image = built.images.get(platform)
     if image is not None and not _is(image, engine, reference, environment):
+        size = sum(layer.size for layer in image.layers)
+        say(f"{engine} gets the image {name} ({size / 1e6:.0f} MB) as it was built here, once")
         with tempfile.TemporaryFile() as archive:
             write_image(built, platform, archive, reference=reference)
             archive.seek(0)

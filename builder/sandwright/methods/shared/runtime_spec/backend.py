@@ -11,7 +11,7 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -31,11 +31,13 @@ KILL = 10.0
 class Runtime(Launched):
     """A method whose launcher starts a runtime on a bundle of the run's own."""
 
-    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
+    def environment(
+        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+    ) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
         from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
-        return {ROOTFS: str(rootfs(policy, inputs or InputTracker()))}
+        return {ROOTFS: str(rootfs(policy, inputs or InputTracker(), say=say))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it on a root that holds nothing but empty directories."""
