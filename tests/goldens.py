@@ -52,7 +52,7 @@ METHODS = (
     "landlock",
     "seatbelt",
 )
-PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
+PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container", "kernel-of-vm")
 LISTED = "seccomp/default/amd64.bpf.txt"
 """The one compiled program that is recorded with its instructions; others have a digest."""
 NOT_RENDERED = {

@@ -47,6 +47,11 @@ int main(void)
     tell("control-symlink", symlink(PROJECT "/.env", PROJECT "/to-denied") | symlink(PROJECT "/kept", PROJECT "/to-kept"));
     tell("control-unlink", unlink(PROJECT "/linked"));
     tell("control-chmod", chmod(PROJECT "/plain", 0600));
+    tell("control-mode", open(PROJECT "/moded", O_CREAT | O_RDWR, 0755));
+    tell("set-id-chmod", chmod(PROJECT "/moded", 04755));
+    tell("set-id-fchmod", fchmod(open(PROJECT "/moded", O_RDONLY), 04755));
+    tell("set-id-open", open(PROJECT "/set-id", O_CREAT | O_RDWR, 04755));
+    tell("set-id-node", mknod(PROJECT "/set-id", S_IFREG | 04755, 0));
     tell("denied", open(PROJECT "/.env", O_RDONLY));
     tell("denied-outside", open("/etc/shadow", O_RDONLY));
     tell("denied-list", open(PROJECT "/deep/hidden", O_RDONLY | O_DIRECTORY));

@@ -27,7 +27,7 @@ from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 ALL_CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
 CASES = [
     pytest.param(name, arch, caps, id=f"{name}-{arch}-{'caps' if caps else 'no-caps'}")
-    for name in ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
+    for name in ("default", "strict", "build", "bwrap-in-container", "runsc-in-container", "kernel-of-vm")
     for arch in ("amd64", "arm64")
     for caps in ((), ALL_CAPS)
     if not (name == "strict" and caps)  # It gives nothing to any capability.

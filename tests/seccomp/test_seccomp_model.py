@@ -103,7 +103,10 @@ def test_a_group_that_grants_a_call_outright_wins_over_rules_for_it() -> None:
 
 
 def test_profiles_are_those_that_are_promised() -> None:
-    assert list(profiles()) == ["default", "strict", "build", "bwrap-in-container", "runsc-in-container"]
+    assert list(profiles()) == [
+        *("default", "strict", "build"),
+        *("bwrap-in-container", "runsc-in-container", "kernel-of-vm"),
+    ]
     with pytest.raises(KeyError):
         profile("none")
 

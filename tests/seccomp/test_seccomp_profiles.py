@@ -29,6 +29,7 @@ TIOCSTI, TIOCLINUX, TCGETS = 0x5412, 0x541C, 0x5401
 NEWUSER, NEWNS, NEWPID, THREAD = 0x10000000, 0x20000, 0x20000000, 0x10000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG, AF_VSOCK = 1, 2, 10, 16, 17, 38, 40
 STREAM, DGRAM, RAW, CLOEXEC = 1, 2, 3, 0x80000
+O_CREAT, O_TMPFILE = 0o100, 0o20000000
 S_IFIFO, S_IFCHR, S_IFREG, S_IFBLK, S_IFSOCK = 0x1000, 0x2000, 0x8000, 0x6000, 0xC000
 
 DECISIONS = [
@@ -37,10 +38,7 @@ DECISIONS = [
         ("*", name, (), ALLOW)
         for name in ("read", "openat", "execve", "futex", "mmap", "wait4", "connect", "prctl")
     ],
-    *[
-        ("*", name, (), ALLOW)
-        for name in ("seccomp", "landlock_restrict_self", "getrandom", "statx", "openat2")
-    ],
+    *[("*", name, (), ALLOW) for name in ("seccomp", "landlock_restrict_self", "getrandom", "statx")],
     *[
         ("*", name, (), EPERM)
         for name in ("io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd")
@@ -140,6 +138,46 @@ DECISIONS = [
     ("build", "personality", (0x40000,), ALLOW),
     ("build", "personality", (0x440000,), EPERM),
     ("strict", "personality", (0,), ENOSYS),
+    # Set-user-id files: whatever lies above the mode's 16 bits, and only where a file is made.
+    *[
+        (name, *row)
+        for name, may in (("default", EPERM), ("strict", EPERM), ("kernel-of-vm", EPERM), ("build", ALLOW))
+        for mode in (0o4755, 0o4000, 0o6755 | UPPER, 0o4755 | 0x10000)
+        for row in (
+            ("chmod", (0, mode), may),
+            ("creat", (0, mode), may),
+            ("fchmod", (3, mode), may),
+            ("fchmodat", (3, 0, mode), may),
+            ("open", (0, O_CREAT, mode), may),
+            ("open", (0, O_TMPFILE | UPPER, mode), may),
+            ("openat", (3, 0, O_CREAT | 0x80001, mode), may),
+            ("openat", (3, 0, O_TMPFILE, mode), may),
+            ("mknod", (0, S_IFREG | mode), may),
+            ("mknodat", (0, 0, mode), may),
+        )
+    ],
+    *[
+        ("*", *row)
+        for mode in (0o755, 0o2775, 0o1777, 0o7777 & ~0o4000, 0o755 | UPPER)
+        for row in (
+            ("chmod", (0, mode), ALLOW),
+            ("creat", (0, mode), ALLOW),
+            ("fchmod", (3, mode), ALLOW),
+            ("fchmodat", (3, 0, mode), ALLOW),
+            ("open", (0, O_CREAT, mode), ALLOW),
+            ("openat", (3, 0, O_TMPFILE, mode), ALLOW),
+            ("mknodat", (0, 0, mode), ALLOW),
+            ("mkdirat", (0, 0, mode), ALLOW),
+        )
+    ],
+    # Without one of these flags the kernel ignores the mode, which is then what the register held.
+    *[("*", "open", (0, flags, 0xFFFFFFFF), ALLOW) for flags in (0, 0x80000, 0x10000)],
+    *[("*", "openat", (0, 0, flags, 0xFFFFFFFF), ALLOW) for flags in (0, 0x80000, O_CREAT << 32)],
+    # Directories: the kernel itself keeps neither bit in mkdir(2).
+    ("*", "mkdir", (0, 0o6755), ALLOW),
+    *[(name, "openat2", (), ENOSYS) for name in ("default", "strict", "kernel-of-vm")],
+    *[(name, "openat2", (), ALLOW) for name in ("build", "bwrap-in-container", "runsc-in-container")],
+    ("*", "fchmodat2", (3, 0, 0o755), ENOSYS),
     # What tells the profiles apart.
     *[(name, "ptrace", (), EPERM) for name in ("default", "strict", "bwrap-in-container")],
     *[(name, "ptrace", (), ALLOW) for name in ("build", "runsc-in-container")],
@@ -154,7 +192,7 @@ DECISIONS = [
     ("build", "chroot", (), ALLOW),
     ("default", "chroot", (), EPERM),
 ]
-PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
+PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container", "kernel-of-vm")
 ROWS = [
     pytest.param(one, name, arguments, answer, id=f"{one}-{name}-{'-'.join(map(hex, arguments))}")
     for which, name, arguments, answer in DECISIONS

@@ -106,6 +106,10 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "a refusal of keyctl": (bpf_granting("keyctl"), "syscalls/keyctl"),
     # One more filter refuses io_uring_setup.
     "a refusal of io_uring": (bpf_granting("io_uring_setup", "io_uring_enter"), "syscalls/io_uring_enter"),
+    **{
+        f"a refusal of set-user-id files by {name}": (bpf_granting(name), "syscalls/set-user-id")
+        for name in ("chmod", "fchmod", "fchmodat", "creat", "open", "openat", "openat2", "mknod", "mknodat")
+    },
     # network
     "whose a socket is": (
         launcher("broker.c", "if (is_listed(broker, found, writable) ||", "if (true ||"),

@@ -17,16 +17,17 @@ def candidates(policy: ResolvedPolicy) -> tuple[str, ...]:
 
 
 def watched(policy: ResolvedPolicy) -> Sequence[int]:
-    """Numbers of the calls that the policy's profile allows, and the strictest doesn't."""
+    """Numbers of the calls that the policy's profile allows, and the strictest refuses.
+
+    Not those that it refuses by their arguments, which the record hasn't got (every program opens files), nor
+    those that it says it doesn't know, after which programs go on: a run under it shows whether that will do.
+    """
     names = candidates(policy)
     if len(names) < 2:
         return ()
     numbers = abi.numbers(_abi(policy))
-    return sorted(
-        numbers[each]
-        for each in profile(names[-1]).outright() - profile(names[0]).outright()
-        if each in numbers
-    )
+    refused = profile(names[0]).refused()
+    return sorted(numbers[each] for each in profile(names[-1]).outright() & refused if each in numbers)
 
 
 def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:

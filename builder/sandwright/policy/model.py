@@ -201,6 +201,8 @@ class ProcessSection:
     seccomp: Seccomp | None = None
     """The filter of system calls: `default`, `strict`, `build` (for compilers and packagers), or a file.
 
+    Of these profiles `build` alone lets set-user-id files be made, which outlive the sandbox.
+
     A file is the path of a JSON profile as Docker, Podman and the OCI runtime specification have it. What it
     allows is taken as it is, but for the host's Unix sockets; the sandbox can't write it. A managed policy
     accepts no file but its own. Absent: as the layers below say; without any, `default`. Only `method: noop`

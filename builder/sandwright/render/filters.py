@@ -88,8 +88,12 @@ def guest_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes
 
 
 def kernel_filter(policy: ResolvedPolicy) -> bytes:
-    """The filter of the process that is such a kernel: it traces, and connects to nobody."""
-    return _compiled("build", "none", architecture(policy), ())
+    """The filter of the process that is such a kernel: it traces, and connects to nobody.
+
+    What a policy's own profile lets be made on the host, the kernel makes: set-user-id files under `build`.
+    """
+    name = "kernel-of-vm" if policy.process.seccomp in ("strict", "default") else "build"
+    return _compiled(name, "none", architecture(policy), ())
 
 
 def _bpf(policy: ResolvedPolicy, sockets: Sockets, caps: Collection[str]) -> bytes:

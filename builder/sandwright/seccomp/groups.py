@@ -148,6 +148,23 @@ class CatalogueProfile:
             name for name, own in self.rules().items() if own[0].action == ALLOW and not own[0].when
         )
 
+    def refused(self) -> frozenset[str]:
+        """The calls that it refuses to such, whatever their arguments are, with another error than ENOSYS."""
+        return frozenset(
+            name
+            for name, own in self.rules().items()
+            if not own[0].when and own[0].action not in (ALLOW, ENOSYS)
+        )
+
+    def partly(self) -> Mapping[str, str]:
+        """The calls that it refuses to such by their arguments, and why: empty if for several reasons."""
+        reasons: dict[str, set[str]] = {}
+        for name, own in self.rules().items():
+            for rule in own:
+                if rule.when and rule.action != ALLOW:
+                    reasons.setdefault(name, set()).add(rule.comment.rstrip("."))
+        return {name: each.pop() if len(each) == 1 else "" for name, each in reasons.items()}
+
     def _by_name(self, caps: frozenset[str]) -> dict[str, tuple[SeccompRule, ...]]:
         found: dict[str, tuple[SeccompRule, ...]] = {}
         for group in self.granted_groups(caps):

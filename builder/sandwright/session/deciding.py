@@ -20,7 +20,8 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
     `seccomp`, `sockets`, `allow`, `method`: where these fields get their values; `shims` by program. `own`:
     the field that refuses Unix sockets inside, where it gets its value, and the edit that allows them, but
     for those of datagrams. `looser`: profiles that allow more, each with the calls that it then allows
-    whatever their arguments are, as far as the method does. `shipped`: the profile is one of ours. `never`:
+    whatever their arguments are, as far as the method does. `partly`: calls that the profile refuses by their
+    arguments, and why, where that can be told without these. `shipped`: the profile is one of ours. `never`:
     sockets that no policy can list. `paths` is for `session.suspected`: what the rules of paths say, by path.
     """
     return {
@@ -34,6 +35,7 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
         },
         "allow": str(policy.source("network.allow")),
         "looser": _looser(policy.process.seccomp, declaration.closes),
+        "partly": _partly(policy.process.seccomp),
         "shipped": policy.process.seccomp in SECCOMP_PROFILES,
         "never": [_placed(each, policy) for each in SOCKETS],
         "paths": _paths(policy.filesystem),
@@ -82,6 +84,10 @@ def _own(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, str, st
 def _placed(path: str, policy: ResolvedPolicy) -> str:
     """A socket of an engine, or a directory of such, on the policy's host."""
     return path.replace("~", policy.facts.home, 1).replace("$UID", str(policy.facts.uid))
+
+
+def _partly(name: str) -> dict[str, str]:
+    return dict(profile(name).partly()) if name in SECCOMP_PROFILES else {}
 
 
 def _looser(name: str, closed: frozenset[str]) -> list[tuple[str, list[str]]]:

@@ -8,7 +8,7 @@ JSON:
 |---|---|
 | `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `bridge`, `path`, `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT, the program and its arguments |
-| `why` | what the bridge said; only for `bridge` |
+| `why` | what the bridge said; for a `syscall` that is refused by its arguments, what for; else absent |
 | `error` | the name of the error that the program was told; absent for `proxy`, `bridge` and `path` |
 | `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
 | `count` | how often; null for `path`, whose calls are not counted |
@@ -129,7 +129,7 @@ def _lines(each: dict[str, Any]) -> Iterator[str]:
         "bridge": "the call of {}",
         "path": f"to {each.get('access')} {{}}",
     }[each["kind"]]
-    told_ = each.get("error") or each.get("why") or each.get("how")
+    told_ = ": ".join(each[key] for key in ("error", "why", "how") if each.get(key))
     error = f" ({told_})" if told_ else ""
     times = {None: "", 1: ", once"}.get(each["count"], f", {each['count']} times")
     yield f"refused: {what.format(each['what'])}{error}{times}: {each['field']}, {each['source']}"
@@ -174,10 +174,18 @@ def _call(kind: str, numbers: list[int], decided: dict[str, Any]) -> dict[str, o
         field = "process.seccomp or network.own_sockets"
     else:
         profile, names = next((each for each in decided["looser"] if name in each[1]), ("", []))
-        others = [each for each in names if each != name]
-        opens = f"{len(others)} more calls: {', '.join(others)}"
+        opens = _opened([each for each in names if each != name], decided["partly"])
         edit = f"process: {{seccomp: {profile}}}" if profile else None
+        if why := decided["partly"].get(name):
+            head["why"] = why
     return {"kind": "syscall"} | head | _why(field, source, edit, opens)
+
+
+def _opened(names: list[str], partly: dict[str, str]) -> str:
+    """What another profile allows besides: calls, and those that are allowed already by other arguments."""
+    more, others = ([each for each in names if (each in partly) is known] for known in (False, True))
+    said = f"{len(more)} more {'call' if len(more) == 1 else 'calls'}: {', '.join(more)}"
+    return said + (f"; and whatever their arguments are: {', '.join(others)}" if others else "")
 
 
 def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict[str, object]:

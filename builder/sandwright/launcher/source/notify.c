@@ -198,8 +198,8 @@ static bool is_over(void)
 static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(filters, filter_count, &call->data, &which);
-    if (broker.names)
-        return error == 0 ? EPERM : paths_are_named(&call->data) ? -1 : error;
+    if (broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
+        return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
     if (error != 0)
         denied_call(&call->data, error, which);
     else if (recording && !broker.keeps && record_call(call, connects))

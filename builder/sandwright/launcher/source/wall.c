@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "landlock.h"
@@ -33,13 +34,36 @@ bool wall_stands(const struct run *run)
 }
 
 /* What isn't there isn't seen inside, either. */
-static void grant(int ruleset, uint64_t rights, const char *path)
+static void grant(int ruleset, uint64_t rights, int file, const char *path)
 {
-    int file = open_without_links(AT_FDCWD, path, O_PATH, 0);
     if (file < 0)
         return;
     landlock_path(ruleset, file, rights, path);
     close(file);
+}
+
+static void grant_outside(int ruleset, uint64_t rights, const char *path)
+{
+    grant(ruleset, rights, open_without_links(AT_FDCWD, path, O_PATH, 0), path);
+}
+
+/* The same by openat(2), as the filter of system calls may be there already, and then there is no openat2(2). */
+static void grant_inside(int ruleset, uint64_t rights, const char *path)
+{
+    struct stat status;
+    char *rest = text("%s", path), *state;
+    int file = open("/", O_PATH | O_CLOEXEC);
+    for (char *name = strtok_r(rest, "/", &state); name != NULL && file >= 0; name = strtok_r(NULL, "/", &state)) {
+        int above = file;
+        file = openat(above, name, O_PATH | O_NOFOLLOW | O_CLOEXEC); /* below a link there is nothing */
+        close(above);
+    }
+    free(rest);
+    if (file >= 0 && (fstat(file, &status) != 0 || S_ISLNK(status.st_mode))) {
+        close(file);
+        file = -1;
+    }
+    grant(ruleset, rights, file, path);
 }
 
 int wall_make(const struct run *run, const struct words *shown)
@@ -48,10 +72,10 @@ int wall_make(const struct run *run, const struct words *shown)
     int ruleset = landlock_make(&all);
     for (size_t index = 0; index < run->plan.wall_paths.count; index += 2) {
         bool writes = strcmp(run->plan.wall_paths.at[index], "write") == 0;
-        grant(ruleset, (writes ? WRITES : READS) & all.files, run->plan.wall_paths.at[index + 1]);
+        grant_outside(ruleset, (writes ? WRITES : READS) & all.files, run->plan.wall_paths.at[index + 1]);
     }
     for (size_t index = 0; index < shown->count; index++)
-        grant(ruleset, READS & all.files, shown->at[index]);
+        grant_outside(ruleset, READS & all.files, shown->at[index]);
     return ruleset;
 }
 
@@ -64,11 +88,11 @@ void wall_own(int ruleset, char *const *own)
                   {"/dev/random", &DEVICES}, {"/dev/urandom", &DEVICES}, {"/dev/tty", &DEVICES}, {"/dev/pts", &DEVICES},
                   {"/dev/shm", &WRITES}, {"/dev/mqueue", &WRITES}};
     const uint64_t files = held().files;
-    grant(ruleset, MAY_LIST, "/");
+    grant_inside(ruleset, MAY_LIST, "/");
     for (size_t index = 0; index < sizeof always / sizeof *always; index++)
-        grant(ruleset, *always[index].rights & files, always[index].path);
+        grant_inside(ruleset, *always[index].rights & files, always[index].path);
     for (; own != NULL && *own != NULL; own++)
-        grant(ruleset, ((*own)[0] == 'w' ? WRITES : READS) & files, *own + 1);
+        grant_inside(ruleset, ((*own)[0] == 'w' ? WRITES : READS) & files, *own + 1);
     /* The terminal may be of the host's, where no path inside leads to it: /dev/stderr is opened by its descriptor. */
     for (int file = 0; file < 3; file++)
         if (isatty(file))

@@ -6,8 +6,10 @@ from the kernel's own. Numbers and expected errors are written down here; they a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.runtime.probe.protocol import attempt
@@ -66,7 +68,24 @@ _CALLS = (
 )
 """Kernel's answers are those of Linux 5.10 to 6.18, without rights where they matter."""
 
-_CLONE3, _MEMFD = (435, 435), (319, 279)
+_CLONE3, _OPENAT2 = (435, 435), (437, 437)
+_MODE, _SET_ID, _CREATES, _UNNAMED = 0o755, 0o4755, 0o102, 0o20240002
+"""Modes; O_CREAT and O_TMPFILE with O_RDWR. On arm64 O_DIRECTORY is what O_DIRECT is here: both are set."""
+
+_SETTING: tuple[tuple[int | None, int | None, tuple[str | int, ...]], ...] = (
+    (90, None, ("page", _SET_ID)),
+    (91, 52, (-1, _SET_ID)),
+    (268, 53, (-1, "page", _SET_ID)),
+    (85, None, ("page", _SET_ID)),
+    (2, None, ("page", _CREATES, _SET_ID)),
+    (257, 56, (-1, "page", _CREATES, _SET_ID)),
+    (257, 56, (-1, "page", _UNNAMED, _SET_ID)),
+    (133, None, ("page", 0o100000 | _SET_ID, 0)),
+    (259, 33, (-1, "page", 0o100000 | _SET_ID, 0)),
+)
+"""Calls that take a mode, on amd64 and arm64: chmod, fchmod, fchmodat, creat, open, openat twice, mknod,
+mknodat. The kernel itself finds no such file, or no descriptor."""
+
 _TIOCSTI, _TIOCLINUX, _TIOCGWINSZ = 0x5412, 0x541C, 0x5413
 _FAMILIES: Mapping[str, tuple[int, int, int]] = {
     "AF_PACKET": (17, 2, 0),
@@ -98,7 +117,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
         tried = ProbeStep(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
         yield _probe(call.name, about, tried)
-    yield from _special(arm=arm, fixed=subject.policy.process.seccomp == "build")
+    yield from _special(subject, arm=arm, fixed=subject.policy.process.seccomp == "build")
 
 
 def _granted(name: str, subject: ProofSubject) -> bool:
@@ -106,12 +125,60 @@ def _granted(name: str, subject: ProofSubject) -> bool:
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 
 
-def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = ()) -> Probe:
+def _probe(
+    name: str,
+    about: str,
+    *steps: ProbeStep,
+    controls: tuple[ProbeStep, ...] = (),
+    check: Callable[[], str | None] | None = None,
+) -> Probe:
     control = (ProbeStep(attempt("echo", "alive"), "works"), step("works", "clone", 0))
-    return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control)
+    return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control, check)
 
 
-def _special(*, arm: bool, fixed: bool) -> Iterator[Probe]:
+def _set_id(file: Path, *, arm: bool) -> Probe:
+    """Each call that can make such a file, also with an upper half in the mode; others are the kernel's."""
+    calls = [(arm64 if arm else amd64, words) for amd64, arm64, words in _SETTING]
+    tried = [(number, words) for number, words in calls if number is not None]
+    tried += [
+        (number, tuple(each | 1 << 40 if each == _SET_ID else each for each in words))
+        for number, words in tried
+    ]
+    plain = [(number, tuple(_plain(each) for each in words)) for number, words in tried]
+    return _probe(
+        "set-user-id",
+        "no file gets the set-user-id bit, by which who runs it on the host has its owner's rights",
+        step("filtered", "chmod", file, _SET_ID),
+        *(
+            ProbeStep(attempt("syscall", number, *words), "filtered", breach=_ABSENT)
+            for number, words in tried
+        ),
+        step("filtered.nosys", "syscall", _OPENAT2[arm], -1, "page", "page", 24),
+        controls=(
+            step("works", "create", file),
+            step("works", "chmod", file, _MODE),
+            step("works", "chmod", file, 0o2755),
+            *(ProbeStep(attempt("syscall", number, *words), "mode.asked") for number, words in plain),
+        ),
+        check=lambda: _without_set_id(file),
+    )
+
+
+_ABSENT = ("ENOENT", "EBADF")
+
+
+def _plain(word: str | int) -> str | int:
+    """An argument of `_SETTING` without the bit."""
+    return word & ~0o4000 if isinstance(word, int) and word > 0 and word & 0o4755 == _SET_ID else word
+
+
+def _without_set_id(file: Path) -> str | None:
+    if not file.is_file():
+        return f"{file} is not there"
+    return f"{file} has the set-user-id bit" if file.stat().st_mode & stat.S_ISUID else None
+
+
+def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe]:
     """`fixed`: what is started may ask for fixed addresses, as some bootstraps do."""
     yield _probe(
         "clone3",
@@ -129,6 +196,8 @@ def _special(*, arm: bool, fixed: bool) -> Iterator[Probe]:
         ),
         controls=(step("terminal.make", "terminal", _TIOCGWINSZ),),
     )
+    if not fixed:
+        yield _set_id(subject.fixture.write / "mode", arm=arm)
     number = 92 if arm else 135
     yield _probe(
         "personality",

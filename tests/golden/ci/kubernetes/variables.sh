@@ -6,12 +6,12 @@ closing() {
         networkpolicy.yaml
 }
 sw_proxied=
-sw_profile=sandwright-6216fb60c7a3b34858427092ae90a845.json
-sw_seccomp=6216fb60c7a3b34858427092ae90a8458c985f7a98fb88a8b30d659e1d54cba9
+sw_profile=sandwright-9755527ff36d82123b8cb125f8ab1942.json
+sw_seccomp=9755527ff36d82123b8cb125f8ab194267fef95cb402a552d6200ed4a306ba24
 manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" runtimeclass.yaml f7a72f8070f889d94a318609e27f25a50be6007b22b68d63c5a52f5c848bf9ad
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml f900c1843793e77085ce1bbf110ac26ab4f287b55e9cf5c8134d831bc2ea163c
+    "$@" job.yaml 8088b5b94518d5ab1ab3b21789f61fb3b3c7bd95821b239fa48215ea832f7152
 }

@@ -10,8 +10,8 @@ closing() {
         proxy-deployment.yaml
 }
 sw_proxied=yes
-sw_profile=sandwright-7e53fbf7515557c499b4c03e9dcad119.json
-sw_seccomp=7e53fbf7515557c499b4c03e9dcad119e2b607208a1988a06451afdb7166204f
+sw_profile=sandwright-96cf9a6d2d435f64495df7b275b1e473.json
+sw_seccomp=96cf9a6d2d435f64495df7b275b1e473c1e2bd97dd2d61b762b16db0da5160b6
 manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml 9c5803c324dc420fd4ccf1f9cd203b8af63cdfe94eda7d1d2f932130a989cb7a
@@ -20,5 +20,5 @@ manifests() {
     "$@" proxy-networkpolicy.yaml b3b26f1e14d887b2caa2a286c29f74ca3a574609b35a0093ecbdf009566a921e
     "$@" proxy-service.yaml d7edef56170257b6762e24b694ddadb085368cb16ea2aeb1e4817f950fc851ce
     "$@" proxy-deployment.yaml 8b0af07e1263efb1f618f1931098199df4ad32b25d28ee00538a9d8252fa8500
-    "$@" job.yaml 37cffc294d310fbaa705276ae4be23232c2b0245609e9191570a3d9e83d0b336
+    "$@" job.yaml 365fe4a41d33d2fcec14e32659350ea0f157f074193b88ecff8b8c29565f55ee
 }
