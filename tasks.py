@@ -18,7 +18,7 @@ from invoke.exceptions import Exit
 from invoke.tasks import task
 
 ROOT = Path(__file__).resolve().parent
-sys.path.insert(0, str(ROOT / "builder"))  # a bare checkout works too, without an install
+sys.path[:0] = [str(ROOT / "builder"), str(ROOT)]  # a bare checkout works too, without an install
 
 from sandwright.cli import namespace as product  # noqa: E402
 
@@ -114,10 +114,12 @@ def bench(c: Context, only: str = "") -> None:
 @task(help={"check": "write nothing; fail when a page is not what the code says"})
 def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
     """Write the tables of docs/ that come from the code: methods, probes, policy, commands."""
+    from benchmarks.work import table  # noqa: PLC0415
+
     from sandwright.cli import reference  # noqa: PLC0415
     from sandwright.reference import pages  # noqa: PLC0415
 
-    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts())
+    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts() | table.texts())
     if check and found:
         names = ", ".join(str(path.relative_to(ROOT)) for path in found)
         raise Exit(f"not what the code says, `invoke docs` writes it: {names}", 12)

@@ -5,7 +5,8 @@
 Each project is worked on with each method, in copies; before that outside, unless it is known what its
 tests say there, or they are left out. A step is done when it succeeds inside; the tests have to say
 inside what they say outside, and the commit has to be on the host. Whoever starts it is the user: start
-it as root and as somebody else. The figures of several starts with one `--output` are one table.
+it as root and as somebody else. The figures of several starts with one `--output` are one table; those of
+docs/probes.md are kept by `python -m benchmarks.work.table RESULTS.json ...` and written by `invoke docs`.
 Image methods take the image `dev`, which has to be built: `sandwright build-images --name dev`.
 """
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -35,7 +36,7 @@ SHOWN = 1500
 class Cell:
     """What came of a step: `ok`, `failed`, `differs`, `as outside` or `cannot`.
 
-    `differs`: the tests say something else than outside.
+    `differs`: the tests say something else than outside. `date` is the day (ISO 8601).
     """
 
     project: str
@@ -46,6 +47,7 @@ class Cell:
     seconds: float
     found: str = ""
     output: str = ""
+    date: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -96,7 +98,8 @@ def take(
     if verdict != "ok" and (reason := project.reason(method, step)):
         verdict, output = "cannot", reason
     shown = "" if verdict == "ok" else f"exit {status}\n{output[-SHOWN:]}"
-    return Cell(project.name, method, getpass.getuser(), step, verdict, seconds, found, shown)
+    day = datetime.now(UTC).date().isoformat()
+    return Cell(project.name, method, getpass.getuser(), step, verdict, seconds, found, shown, day)
 
 
 def _verdict(step: str, status: int, found: str, expected: str) -> str:
