@@ -23,6 +23,7 @@ from sandwright.errors import CommandFailed, ToolMissing
 Argument = str | PathLike[str]
 
 _BUSY = 1.0
+_ENDING = 5.0
 """Seconds."""
 
 
@@ -144,7 +145,7 @@ def run(
             out, err = process.communicate(sent, timeout=timeout)
         except subprocess.TimeoutExpired as expired:
             kill(process)
-            _, err = process.communicate()
+            err = _rest(process)
             raise CommandFailed(words, None, _text(err), timeout=timeout) from expired
     result = Result(words, process.returncode, out or b"", _text(err))
     if check and not result:
@@ -215,10 +216,22 @@ def _started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[b
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a started program and its process group, and reap it."""
+    """Kill a started program and its process group, and reap it.
+
+    One that waits for a file system that has gone ends when that answers: it is left.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_ENDING)
+
+
+def _rest(process: subprocess.Popen[bytes]) -> bytes:
+    """What a program that was killed has written to standard error."""
+    try:
+        return process.communicate(timeout=_ENDING)[1] or b""
+    except subprocess.TimeoutExpired as expired:
+        return expired.stderr or b""
 
 
 def _input(stdin: bytes | IO[bytes] | int | None) -> IO[bytes] | int:

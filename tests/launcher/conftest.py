@@ -12,7 +12,7 @@ import pytest
 from sandwright.launcher import LAUNCH
 from sanitized import built
 
-PARTS = ("check.c", "sha256.c", "environment.c", "streams.c", "places.c", "placeholders.c", "text.c", "say.c")
+PARTS = tuple(each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c")
 SANITIZE = "-fsanitize=address,undefined"
 WAIT = 60
 
@@ -32,9 +32,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The launcher of these sources."""
-    parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c"]
     made = tmp_path_factory.mktemp("launch") / "launch"
-    return built(made, "cc", "-static", main=LAUNCH.source / "main.c", parts=parts)
+    return built(made, "cc", "-static", main=LAUNCH.source / "main.c", parts=PARTS)
 
 
 Drive = Callable[..., subprocess.CompletedProcess[str]]

@@ -21,7 +21,7 @@ from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.runtime.scratch import stale_directories
-from sandwright.session import persistent, state
+from sandwright.session import apart, persistent, state
 from sandwright.signalling import kill, own
 
 OURS = "session"
@@ -135,9 +135,8 @@ def _covers(alive: set[str]) -> Iterator[Leftover]:
         if str(data["session"]) in alive or str(data.get("project")) in used:
             continue
         covers = data.get("covers")
-        for path in covers if isinstance(covers, list) else ():
-            if _is_cover(str(path)):
-                yield Leftover(OURS, "file", str(path), str(data["session"]))
+        for path in _there(list(map(str, covers)) if isinstance(covers, list) else []):
+            yield Leftover(OURS, "file", path, str(data["session"]))
 
 
 def _uncover(leftover: Leftover) -> None:
@@ -148,8 +147,15 @@ def _uncover(leftover: Leftover) -> None:
         process.run(directory / "launch", "--uncover", timeout=_COVERS_TIMEOUT, check=False)
     elif (watch := directory / "watch").exists():
         process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
-    if _is_cover(leftover.name):
+    if _there([leftover.name]):
         raise HostError(f"{leftover.name} could not be removed, or another session needs it; it stays")
+
+
+def _there(covers: list[str]) -> list[str]:
+    """Those that are there; none where their file system doesn't answer."""
+    with contextlib.suppress(apart.SilentError):
+        return list(apart.done(lambda _: list(filter(_is_cover, covers)), _COVERS_TIMEOUT))
+    return []
 
 
 def _is_cover(path: str) -> bool:

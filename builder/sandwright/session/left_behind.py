@@ -12,6 +12,7 @@ import stat
 import time
 
 from sandwright import digests, places, smalljson
+from sandwright.session import apart
 
 TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 MOST_NAMES = 250_000
 MOST_SECONDS = 3.0
 MOST_LINES = 50
+MOST_SILENT = 3
+"""File systems that may not answer; then no more are looked at."""
+_PATIENCE = 3.0
+"""Seconds beyond MOST_SECONDS until one is taken not to answer."""
 _COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
 
 _SET_BACK = 1_000_000_000
 """Nanoseconds by which the clock has to differ, to have been set."""
 
 _NEW = "new or changed while it ran"
+_MISSED = "not everything was looked at"
 PLACEHOLDER = stat.S_IFDIR | 0o1555
 """The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
 
@@ -77,10 +83,30 @@ class WritablePlaces:
 def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     """A line for each thing below the writable paths that is new or changed since a time, the worst first.
 
-    `policy` is the file whose runs it is about. The lines are printable.
+    `policy` is the file whose runs it is about. The lines are printable. A file system that doesn't answer is
+    named, and the others are looked at.
     """
+    silent: list[str] = []
+    found: list[str] = []
+    while len(silent) < MOST_SILENT:
+        try:
+            looks = lambda tell: _looked(data, policy, since, silent, tell)  # noqa: E731
+            found = apart.done(looks, MOST_SECONDS + _PATIENCE)
+            break
+        except apart.SilentError as fault:
+            if fault.told in silent:
+                break
+            silent.append(fault.told)
+    return found + [f"{_MISSED}: the file system of {printable(path)} doesn't answer" for path in silent]
+
+
+def _looked(
+    data: dict[str, list[str]], policy: str, since: int, silent: list[str], tell: Callable[[str], None]
+) -> list[str]:
+    """The same, in this process, without what doesn't answer; tell of each file system before it is asked."""
     file = os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
-    looking = _Look(WritablePlaces(data), since, _read(file))
+    tell(file)
+    looking = _Look(WritablePlaces(data), since, _read(file), silent, tell)
     looking.run()
     looking.enter()
     if looking.seen != looking.before and not looking.stopped:
@@ -101,13 +127,15 @@ def _read(file: str) -> dict[str, str]:
 class _Directory:
     """One that is still to be looked at.
 
-    `owner` is the protected directory that it belongs to, `since` the time from which something in it counts.
+    `owner` is the protected directory that it belongs to, `since` the time from which something in it counts,
+    `mount` where its file system begins, or the writable path that is in it.
     """
 
-    __slots__ = ("identity", "owner", "path", "since", "status")
+    __slots__ = ("identity", "mount", "owner", "path", "since", "status")
 
-    def __init__(self, path: str, status: os.stat_result, since: int, owner: str) -> None:
+    def __init__(self, path: str, status: os.stat_result, since: int, owner: str, mount: str) -> None:
         self.path = path
+        self.mount = mount
         self.status = status
         self.identity = f"{status.st_dev}:{status.st_ino}"
         self.since = since
@@ -117,8 +145,19 @@ class _Directory:
 class _Look:
     """One look. `before` and `seen` are repositories and directories that can't be read, by identity."""
 
-    def __init__(self, where: WritablePlaces, since: int, before: dict[str, str]) -> None:
+    def __init__(
+        self,
+        where: WritablePlaces,
+        since: int,
+        before: dict[str, str],
+        silent: list[str],
+        tell: Callable[[str], None],
+    ) -> None:
         self.before = before
+        self._silent = silent
+        self._tell = tell
+        self._told = ""
+        self._mounts = _mounts() | where.roots.keys()
         self.seen: dict[str, str] = {}
         self.stopped = ""
         self._where = where
@@ -131,12 +170,15 @@ class _Look:
         """Look at everything, what is higher first."""
         waiting: list[_Directory] = []
         for root in self._where.roots:
+            if root in self._silent:
+                continue
+            self._ask(root)
             try:
                 status = os.lstat(root)
             except OSError:
                 continue
             if stat.S_ISDIR(status.st_mode):
-                waiting.append(_Directory(root, status, self._since, ""))
+                waiting.append(_Directory(root, status, self._since, "", root))
         while waiting:
             level, waiting = waiting, []
             for directory in level:
@@ -171,10 +213,17 @@ class _Look:
         if len(found) > MOST_LINES:
             said.append(f"{_NEW}: {len(found) - MOST_LINES} more like these")
         if self.stopped:
-            said.append(f"not everything was looked at: it was too much from {printable(self.stopped)} on")
+            said.append(f"{_MISSED}: it was too much from {printable(self.stopped)} on")
         return said
 
+    def _ask(self, mount: str) -> None:
+        """From here on a file system is asked."""
+        if mount != self._told:
+            self._tell(mount)
+        self._told = mount
+
     def _directory(self, directory: _Directory, later: Callable[[_Directory], None]) -> None:
+        self._ask(directory.mount)
         if self.before.get(directory.identity) == "unread":
             directory.since = 0
         parts: dict[str, os.stat_result] = {}
@@ -185,13 +234,21 @@ class _Look:
                 if self._count > MOST_NAMES or (not self._count & 0xFF and time.monotonic() > self._until):
                     self.stopped = directory.path
                     return
+                mount = directory.mount
+                if entry.path in self._mounts:
+                    mount = entry.path
+                    if mount in self._silent:
+                        continue
+                    self._ask(mount)
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
+                if mount is not directory.mount:
+                    self._ask(directory.mount)
                 if entry.name in _PARTS:
                     parts[entry.name] = status
-                self._entry(directory, entry, status, later)
+                self._entry(directory, entry, status, mount, later)
         if directory.path == directory.owner and self._count > held:
             self._protected(directory.path, directory.status, directory.since)
         if "HEAD" in parts and ({"objects", "refs"} <= parts.keys() or "commondir" in parts):
@@ -202,6 +259,7 @@ class _Look:
         directory: _Directory,
         entry: os.DirEntry[str],
         status: os.stat_result,
+        mount: str,
         later: Callable[[_Directory], None],
     ) -> None:
         path, mode = entry.path, status.st_mode
@@ -219,7 +277,7 @@ class _Look:
                 self._protected(path, status, directory.since)
         if stat.S_ISDIR(mode):
             if path not in self._where.closed and path not in self._where.roots:
-                later(_Directory(path, status, directory.since, owner))
+                later(_Directory(path, status, directory.since, owner, mount))
         elif new and entry.name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 
@@ -262,6 +320,22 @@ class _Look:
     def _add(self, path: str, rank: int, what: str) -> None:
         if path not in self._found or rank < self._found[path][0]:
             self._found[path] = rank, what
+
+
+def _mounts() -> frozenset[str]:
+    """Where file systems of ours begin (proc(5), /proc/self/mountinfo); none where nothing tells."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as opened:
+            points = [line.split(b" ", 5)[4] for line in opened]
+    except (OSError, IndexError):
+        return frozenset()
+    return frozenset(os.fsdecode(_plain(each)) for each in points)
+
+
+def _plain(point: bytes) -> bytes:
+    """A path of mountinfo: blanks and such are written in octal."""
+    first, *parts = point.split(b"\\")
+    return first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in parts)
 
 
 def printable(text: str) -> str:

@@ -250,6 +250,7 @@ struct watch {
     int handle;   /* its pidfd */
     int says;     /* readable when it has said that all is mounted, or has ended */
     bool mounted; /* it has said so */
+    int words;    /* what it says on standard error, in memory: who reads ours doesn't wait for it */
 };
 void watch_start(struct run *run, struct watch *watch);
 bool watch_mounted(struct watch *watch); /* waits for its word */

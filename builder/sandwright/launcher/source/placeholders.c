@@ -24,7 +24,7 @@
 
 #include "launch.h"
 
-enum { BETWEEN = 20, LOCKING = 10000, ENDING = 1000, MOST = 1 << 22 }; /* milliseconds; bytes of a list */
+enum { BETWEEN = 20, LOCKING = 10000, ENDING = 1000, REMOVING = 5000, MOST = 1 << 22 }; /* milliseconds; bytes of a list */
 
 static struct parent {
     const char *path;
@@ -373,15 +373,46 @@ void make_placeholders(struct run *run)
         ensure(&places[index]);
 }
 
-bool remove_placeholders(struct run *run, bool wait)
+static bool remove_here(struct run *run, bool wait)
 {
     struct list own = own_list(&run->plan);
-    if (own.files.count + own.directories.count == 0)
-        return true;
     if (!open_project(run) || !lock(run, LOCK_EX, wait ? ENDING : 0))
         return false;
     discard_all(&run->plan, &own);
     discard_lists(run);
     flock(run->lock, LOCK_UN);
     return true;
+}
+
+/* Who reads what the run writes doesn't wait for this process. */
+static void keep_places(const struct run *run)
+{
+    size_t count = 1;
+    for (const struct parent *each = parents; each != NULL; each = each->next)
+        count++;
+    int *kept = take(count * sizeof *kept), *next = kept;
+    *next++ = run->lock;
+    for (const struct parent *each = parents; each != NULL; each = each->next)
+        *next++ = each->directory;
+    close_others(kept, count);
+    lead_nowhere(0, 2);
+}
+
+/* Nothing ends a process that waits for a file system which has gone: so it is another one. */
+bool remove_placeholders(struct run *run, bool wait)
+{
+    int handle;
+    if (run->plan.placeholder_directories.count + run->plan.placeholder_files.count == 0)
+        return true;
+    pid_t child = fork_child(&handle);
+    if (child == 0) {
+        ignore_signals();
+        keep_places(run);
+        _exit(remove_here(run, wait) ? 0 : 1);
+    }
+    int status = child < 0 ? 1 : wait_for(child, handle, REMOVING);
+    if (status < 0)
+        say("the file system of %s doesn't answer: the next run, or \"sandwright cleanup\", removes what this one put there",
+            run->plan.project);
+    return status == 0;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include "watch.h"
 
 enum { LOOK = 250, SETUP = 20000, ANSWER = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
+enum { SAID = 9 /* bytes of "sandbox: " */ };
 enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* what the watch says */
 
 static struct watch options;
@@ -341,6 +343,8 @@ static void raise_limit(void)
 static void keep_only(int kept)
 {
     lead_nowhere(0, 1);
+    if (dup2(options.words, 2) < 0)
+        _exit(NOT_RUN);
     syscall(SYS_close_range, 3, kept - 1, 0);
     syscall(SYS_close_range, kept + 1, ~0U, 0);
 }
@@ -385,9 +389,10 @@ void watch_start(struct run *run, struct watch *watch)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         refuse_errno("the mounts can't be watched");
     watch->mounted = false;
+    watch->words = memfd_create("words", MFD_CLOEXEC);
     leaving = 0;
     watch->process = fork_child(&watch->handle);
-    if (watch->process < 0)
+    if (watch->words < 0 || watch->process < 0)
         refuse_errno("the mounts can't be watched");
     if (watch->process == 0) {
         options = *watch;
@@ -421,6 +426,16 @@ bool watch_leaves(pid_t process)
     return process == leaving;
 }
 
+/* The watch's lines, which `say` has made. */
+static void pass_on(int words)
+{
+    char lines[16384];
+    ssize_t got = pread(words, lines, sizeof lines, 0);
+    for (char *rest = lines, *line; got > 0 && (line = memchr(rest, '\n', (size_t)(lines + got - rest))) != NULL; rest = line + 1)
+        say("%.*s", (int)(line - rest) - SAID, rest + SAID);
+    close(words);
+}
+
 int watch_end(struct watch *watch)
 {
     char said;
@@ -432,12 +447,15 @@ int watch_end(struct watch *watch)
         leaving = watch->process;
         if (watch->handle >= 0)
             close(watch->handle);
+        pass_on(watch->words);
         return 0;
     }
     int status = wait_for(watch->process, watch->handle, said == SILENT ? 0 : ANSWER);
+    pass_on(watch->words);
     if (status == 0 || status == NOT_RUN)
         return status;
     if (status < 0 || status > 128)
-        say("what watches the mounts was ended: so is the run");
+        say(said == SILENT ? "what watches the mounts doesn't answer, as a file system may not: the run is ended"
+                           : "what watches the mounts was ended: so is the run");
     return watch->mounted ? KILLED : NOT_RUN;
 }
