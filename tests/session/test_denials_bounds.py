@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from sandwright.methods import registry
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import beside, denials, explained
 from sandwright.session.deciding import deciding
 from sandwright.session.prepare import resolved_with
@@ -118,6 +119,18 @@ def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
     assert nothing == {}
     assert len(why) == 1
     assert "was changed meanwhile" in why[0]
+
+
+def test_no_edit_of_another_policy_is_offered(home: Path) -> None:
+    """It was changed when the rules had been read, and the edits had not been tried."""
+    refused = Access(f"{home}/closed/key", f"{home}/closed/key", "absent", frozenset({"read"}))
+
+    def resolve(settings: list[str]) -> ResolvedPolicy:
+        return resolved_with(_request(), settings, digest="sha256:of-another" if settings else "")
+
+    assert [each["edit"] for each in explained.denials(Record((refused,)), resolve)] == [None]
+    (told,) = explained.denials(Record((refused,)), lambda settings: resolved_with(_request(), settings))
+    assert told["edit"] == f"filesystem: {{read: ['{home}/closed/key']}}"
 
 
 def test_all_that_is_refused_is_suspected(home: Path) -> None:

@@ -12,7 +12,10 @@ from session.conftest import Project
 pytestmark = pytest.mark.needs("bwrap")
 
 INSIDE = """
-import errno, os, sys
+import ctypes, errno, os, struct
+libc, how = ctypes.CDLL(None, use_errno=True), struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+libc.syscall(437, -100, b"structure", how, len(how))
+print("openat2", errno.errorcode.get(ctypes.get_errno(), "ok"))
 tries = {
     "chmod": lambda name: (os.close(os.open(name, os.O_CREAT, 0o755)), os.chmod(name, 0o4755)),
     "fchmod": lambda name: os.fchmod(os.open(name, os.O_CREAT, 0o755), 0o6755),
@@ -29,16 +32,24 @@ os.mkdir("shared")
 os.chmod("shared", 0o2775)
 os.mkdir("sticky", 0o7777)
 """
+CHANGES = """
+import mmap, os
+with mmap.mmap(os.open("there", os.O_RDWR), 0) as content:
+    content[:4] = b"else"
+"""
 TOLD = "A set-user-id file gives whoever runs it on the host the rights of its owner"
 
 
-@pytest.mark.parametrize("profile", ["strict", "default", "build"])
-def test_a_set_user_id_file(project: Project, profile: str) -> None:
-    """Modes of directories stay as they are asked for."""
+@pytest.mark.parametrize(
+    ("profile", "options"),
+    [("strict", ()), ("default", ()), ("default", ("--explain-denials",)), ("build", ())],
+)
+def test_a_set_user_id_file(project: Project, profile: str, options: tuple[str, ...]) -> None:
+    """Modes of directories stay as they are asked for, also where each call with a path is recorded."""
     project.policy.write_text(f"schema: 1\nmethod: bwrap\nprocess: {{seccomp: {profile}}}\n")
     (project.root / "inside.py").write_text(INSIDE)
-    found, said = project.denials(sys.executable, "-P", "inside.py")
-    names = ("chmod", "fchmod", "open", "mknod")
+    found, said = project.denials(sys.executable, "-P", "inside.py", options=options)
+    names = ("chmod", "fchmod", "open", "mknod", *(["structure"] if profile == "build" else []))
     bits = {
         name
         for name in names
@@ -50,6 +61,7 @@ def test_a_set_user_id_file(project: Project, profile: str) -> None:
         assert said.count("a set-user-id or set-group-id file") == len(names)
         return
     assert bits == set()
+    assert not (project.root / "structure").exists()
     assert {each["error"] for each in found} == {"EPERM"}
     told = {each["what"]: each for each in found}
     assert {*told} <= {"chmod", "fchmod", "fchmodat", "open", "openat", "mknod", "mknodat"}
@@ -57,3 +69,14 @@ def test_a_set_user_id_file(project: Project, profile: str) -> None:
     assert {each["edit"] for each in found} == {"process: {seccomp: build}"}
     assert told["fchmod"]["why"] == TOLD
     assert f"refused: the system call fchmod (EPERM: {TOLD}), once: process.seccomp, {profile}" in said
+
+
+def test_one_that_is_there_already_is_named_when_it_was_changed(project: Project) -> None:
+    """write(2) takes the bit away; memory that is mapped doesn't."""
+    (project.root / "changes.py").write_text(CHANGES)
+    (project.root / "there").write_text("content")
+    (project.root / "there").chmod(0o4755)
+    ended = project.run(sys.executable, "-P", "changes.py")
+    assert (project.root / "there").read_text() == "elseent"
+    assert stat.S_IMODE((project.root / "there").stat().st_mode) == 0o4755
+    assert f"{project.root}/there: a set-user-id or set-group-id file" in ended.stderr.decode()

@@ -125,6 +125,8 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
     if digest and not settings:
         return _as_looked_at(request, digest)
     inputs, asked = InputTracker(), copy.copy(request)
+    if digest:
+        _check_unchanged(load(request, inputs), request, digest)
     asked.settings = [*request.settings, *settings]
     return resolved_here(load(asked, inputs), asked, inputs)
 
@@ -397,9 +399,13 @@ def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
     """The policy once more. Raise IntegrityError when its digest is not that of what was looked at."""
     inputs = InputTracker()
     policy = load(request, inputs)
+    _check_unchanged(policy, request, digest)
+    return resolved_here(policy, request, inputs)
+
+
+def _check_unchanged(policy: MergedPolicy, request: RunRequest, digest: str) -> None:
     if _policy_digest(policy) != digest:
         raise IntegrityError(f"{request.policy} was changed meanwhile: start it again")
-    return resolved_here(policy, request, inputs)
 
 
 def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) -> Bridge:
