@@ -196,6 +196,10 @@ copied_back() { # PATTERN ...: without these
     done
     rsync -rlpt --delete "$@" -- "$sw_back/" "$sw_source" </dev/null
 }
-copied "$sw_instance:$sw_home/workspace/" "$sw_back/" && kept copied_back ||
+# A set-id file of the account's would become one of ours.
+without_set_id() {
+    find "$sw_back" -type f '(' -perm -4000 -o -perm -2000 ')' -exec chmod u-s,g-s '{}' +
+}
+copied "$sw_instance:$sw_home/workspace/" "$sw_back/" && without_set_id && kept copied_back ||
     refuse 'what was changed can not be copied back: it stays in the workspace of the instance'
 exit "$sw_status"

@@ -7,6 +7,7 @@ apart is seen on macOS only (.github/workflows/macos.yml).
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -190,3 +191,17 @@ def test_what_the_workflow_does_on_macos_is_done_with_the_stand_in(tmp_path: Pat
     )
     assert (said.returncode, said.stdout.splitlines()[-2]) == (0, "as it should be"), said
     assert [each.name for each in tmp_path.iterdir()] == ["stand-in"]
+
+
+def test_no_set_id_file_comes_back(tmp_path: Path) -> None:
+    """The copy is its owner's: such a file of the account's would be a program that becomes them."""
+    rendered = _rendered(tmp_path)
+    rendered.run("set-up", "--yes")
+    script = (
+        "for name in -u 'a b' plain; do echo x >\"./$name\"; done; chmod 6755 ./-u 'a b'; chmod 755 plain"
+    )
+    said = rendered.run("launch", "sh", "-c", f"{script}; mkdir shared; chmod 2775 shared")
+    assert said.returncode == 0, said.stderr
+    modes = {name: stat.S_IMODE((rendered.project / name).stat().st_mode) for name in ("-u", "a b", "plain")}
+    assert modes == dict.fromkeys(modes, 0o755)
+    assert stat.S_IMODE((rendered.project / "shared").stat().st_mode) == 0o2775

@@ -39,7 +39,7 @@ LIBRARIES = (
 
 LAUNCHERS_PROGRAMS = (
     *("alclessctl", "awk", "bash", "bwrap", "cat", "chmod", "conmon", "cp", "crun", "date", "docker", "env"),
-    *("flock", "grep", "id", "kubectl", "mkdir", "mkfifo", "mktemp", "podman", "readlink", "rm"),
+    *("find", "flock", "grep", "id", "kubectl", "mkdir", "mkfifo", "mktemp", "podman", "readlink", "rm"),
     *("rmdir", "rsync", "runc", "runsc", "sed", "setpriv", "setsid", "sh", "sha256sum", "sleep", "stty"),
     *("sudo", "tail", "timeout", "tr", "uname", "unshare"),
 )
