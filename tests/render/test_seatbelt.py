@@ -105,6 +105,15 @@ def test_the_profile_says_what_the_policy_says(case: str) -> None:
     assert_same(policy, evaluator(policy), paths)
 
 
+@pytest.mark.parametrize("case", ["python-project", "hostile-names"])
+def test_no_set_id_file_is_made_where_files_may_be(case: str) -> None:
+    policy = golden(case)
+    made = f"{policy.facts.project}/x"
+    asked = evaluator(policy, **PROXY)
+    assert allows(asked, "file-write-mode", made)
+    assert not allows(asked, "file-write-setugid", made)
+
+
 @pytest.mark.parametrize(
     "name", [".GIT/hooks/x", ".git/HooKs/x", ".git/HOO\u212as/x", ".\u017fan\u0064box/x", ".VSCODE"]
 )
