@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,22 @@ def test_a_policy_without_an_end_is_refused(tmp_path: Path) -> None:
     endless.symlink_to("/dev/zero")
     with pytest.raises(DocumentError, match=r"sandbox\.yaml: is larger than 1 MiB"):
         load.read_layer(endless)
+
+
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_a_named_pipe_is_refused_and_one_of_a_shell_is_read(tmp_path: Path, through_a_link: bool) -> None:
+    """A project of somebody else's may have one, and nobody writes to it."""
+    pipe = tmp_path / "sandbox.yaml"
+    if through_a_link:
+        pipe.symlink_to("pipe")
+    os.mkfifo(tmp_path / ("pipe" if through_a_link else "sandbox.yaml"))
+    with pytest.raises(UsageError, match=r"sandbox\.yaml can't be read: it is a named pipe"):
+        load.read_layer(pipe)
+    reading, writing = os.pipe()
+    os.write(writing, FULL.encode())
+    os.close(writing)
+    assert load.read_layer(f"/dev/fd/{reading}").policy == load.layer(FULL).policy
+    os.close(reading)
 
 
 def test_a_file(tmp_path: Path) -> None:

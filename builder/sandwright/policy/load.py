@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,6 +73,10 @@ def layer(
 
 def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = ()) -> Layer:
     """The layer in a file. Raise UsageError when it can't be read, DocumentError like `layer`."""
+    if _is_named_pipe(path):
+        raise UsageError(
+            f"the {kind} policy {path} can't be read: it is a named pipe, and nobody may write to it"
+        )
     try:
         with Path(path).open("rb") as stream:
             text = stream.read(document.MAX_BYTES + 1)  # more is refused; a device may have no end
@@ -82,6 +87,14 @@ def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterab
         raise UsageError(f"the {kind} policy {path} can't be read: {why}{hint}") from None
     found = layer(text, kind=kind, file=str(path), methods=methods)
     return replace(found, file=str(Path(path).absolute()))
+
+
+def _is_named_pipe(path: Path | str) -> bool:
+    """One of a shell's, `<(…)`, has no name in a file system."""
+    try:
+        return stat.S_ISFIFO(os.lstat(os.path.realpath(path)).st_mode)
+    except OSError:
+        return False
 
 
 @functools.cache
