@@ -12,8 +12,8 @@ from sandwright.launcher import LAUNCH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
 HARNESS = Path(__file__).parent / "launcher" / "harness.c"
-RECORDER = HARNESS.with_name("recorder.c")
-INCLUDED = ("main.c", "text.c", "placeholders.c", "broker.c", "names.c", "record.c")
+MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c"))
+INCLUDED = ("main", "text", "placeholders", "broker", "names", "record", "paths", "pathnames")
 """What the harness replaces or includes."""
 
 
@@ -27,8 +27,8 @@ def built(
     """The harness, or another program of parts of the launcher. Skip where the compiler has no sanitizers."""
     if main == HARNESS:
         flags = (*flags, "-Dfree=free_held")
-        parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name not in INCLUDED]
-    sources = [main, *([RECORDER] if main == HARNESS else []), *(LAUNCH.source / name for name in parts)]
+        parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.stem not in INCLUDED]
+    sources = [main, *(MORE if main == HARNESS else []), *(LAUNCH.source / name for name in parts)]
     words = [compiler, *FLAGS, *flags, f"-I{LAUNCH.source}", *map(str, sources), "-o", str(made)]
     ended = subprocess.run(words, capture_output=True, timeout=600, check=False)
     if b"cannot find" in ended.stderr:

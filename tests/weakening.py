@@ -94,8 +94,8 @@ def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifac
 
 LATE = (
     "notify.c",
-    "    stand_apart();\n    if (connects)",
-    "    sleep(1);\n    stand_apart();\n    if (connects)",
+    "    stand_apart();\n    if (served.connects)",
+    "    sleep(1);\n    stand_apart();\n    if (served.connects)",
 )
 """A supervisor that begins a second after the first program inside has handed over its listener."""
 

@@ -77,7 +77,8 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "denied.h"
 #include "watch.h"
 
-bool feed_recorder(const char *content, size_t length); /* recorder.c */
+bool feed_recorder(const char *content, size_t length);      /* recorder.c */
+bool feed_named(const unsigned char *content, size_t length); /* named.c */
 
 #include <setjmp.h>
 
@@ -337,6 +338,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'r':
         show("%d", feed_recorder(content, length));
+        break;
+    case 'v':
+        show("%d", feed_named((const unsigned char *)content, length));
         break;
     case 'w':
         show_device(ended);

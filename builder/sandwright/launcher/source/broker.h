@@ -1,4 +1,4 @@
-/* What confine.c, notify.c, broker.c, resolve.c and diag.c share: connect(2) of programs inside is done outside, by the
+/* What confine.c, notify.c, calls.c, broker.c, resolve.c and diag.c share: connect(2) of programs inside is done outside, by the
  * supervisor, on its own copies of the socket and of the address (seccomp_unotify(2)). */
 #ifndef BROKER_H
 #define BROKER_H
@@ -58,7 +58,7 @@ struct seccomp_data;
 /* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
 bool is_connect(const struct seccomp_data *call);
 
-/* ---- notify.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
+/* ---- calls.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
 int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length);
 bool has_signal(const char *status); /* by /proc/PID/status */
 

@@ -6,7 +6,6 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,265 +19,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker.h"
-#include "denied.h"
 #include "landlock.h"
 #include "launch.h"
-#include "paths.h"
+#include "notify.h"
 #include "record.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
 
-enum { INTERRUPT = 64 }; /* a signal that nobody hands on */
-enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
-
-static struct broker broker = {.listener = -1, .inside = -1, .outside = -1};
+struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
 static int program = -1, ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
-static struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
-static size_t filter_count;
-static bool connects; /* for programs inside */
 static pid_t keeper;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
-static bool recording;
 static pid_t supervisor;
 
-/* ---- connect(2) that waits */
-static struct waiting {
-    bool used;
-    uint64_t id;
-    pid_t caller;
-    pthread_t thread;
-    long since;
-} waiting[MOST];
-static size_t waiting_count, threads, idle;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-
-/* One thread takes the calls: the kernel would wake all that wait for one. It answers by itself what can't wait. */
-static bool taken;
-static pthread_cond_t vacant = PTHREAD_COND_INITIALIZER;
-static _Atomic uint64_t turn; /* of who takes them: odd while it answers */
-
-static struct waiting *enter(uint64_t id, pid_t caller)
-{
-    pthread_mutex_lock(&lock);
-    struct waiting *each = waiting;
-    while (each->used)
-        each++; /* there are as many as threads */
-    *each = (struct waiting){true, id, caller, pthread_self(), milliseconds()};
-    if (waiting_count++ == 0)
-        pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
-    return each;
-}
-
-static void leave_waiting(struct waiting *each)
-{
-    pthread_mutex_lock(&lock);
-    each->used = false;
-    waiting_count--;
-    pthread_mutex_unlock(&lock);
-}
-
-int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length)
-{
-    struct waiting *own = (fcntl(file, F_GETFL) & O_NONBLOCK) != 0 ? NULL : enter(id, thread);
-    int fault = connect(file, address, length) == 0 ? 0 : errno;
-    if (own != NULL)
-        leave_waiting(own);
-    return fault;
-}
-
-static unsigned long set_of(const char *status, const char *name)
-{
-    const char *at = strstr(status, name);
-    return at == NULL ? 0 : strtoul(at + strlen(name), NULL, 16);
-}
-
-bool has_signal(const char *status)
-{
-    unsigned long pending = set_of(status, "\nSigPnd:") | set_of(status, "\nShdPnd:");
-    return (pending & ~(set_of(status, "\nSigBlk:") | set_of(status, "\nSigIgn:"))) != 0;
-}
-
-static bool is_called_away(const struct waiting *each)
-{
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/status", (int)each->caller);
-    char *status = read_file(AT_FDCWD, name, 1 << 16, NULL);
-    bool away = status == NULL || has_signal(status) || !broker_valid(&broker, each->id);
-    free(status);
-    return away;
-}
-
-/* ---- calls */
-static void *work(void *nothing);
-
-/* One more is there to take the next call. With the lock. */
-static void keep_one_idle(void)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    if (idle == 0 && threads < MOST && pthread_attr_init(&attributes) == 0) {
-        pthread_attr_setstacksize(&attributes, STACK);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        if (pthread_create(&thread, &attributes, work, NULL) == 0) {
-            threads++;
-            idle++;
-        }
-        pthread_attr_destroy(&attributes);
-    }
-}
-
-static bool start_threads(void)
-{
-    pthread_mutex_lock(&lock);
-    keep_one_idle();
-    pthread_mutex_unlock(&lock);
-    return threads > 0;
-}
-
-/* Another one takes the calls. With the lock. */
-static void give_place(void)
-{
-    taken = false;
-    idle--;
-    keep_one_idle();
-    pthread_cond_signal(&vacant);
-}
-
-static void take_place(void)
-{
-    pthread_mutex_lock(&lock);
-    while (taken)
-        pthread_cond_wait(&vacant, &lock);
-    taken = true;
-    pthread_mutex_unlock(&lock);
-}
-
-/* What is recorded is looked up where a program inside may let it wait, as in a file system of its own. With the lock. */
-static void relieve(void)
-{
-    static uint64_t seen;
-    uint64_t now = turn;
-    if (now % 2 == 1 && now == seen && atomic_compare_exchange_strong(&turn, &now, now + 1))
-        give_place();
-    seen = now;
-}
-
-/* A signal that comes too early for connect(2) is sent again. */
-static _Noreturn void *look_after(void *nothing)
-{
-    (void)nothing;
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        while (waiting_count == 0 && !recording)
-            pthread_cond_wait(&changed, &lock);
-        pthread_mutex_unlock(&lock);
-        poll(NULL, 0, LOOK);
-        pthread_mutex_lock(&lock);
-        for (size_t index = 0; index < MOST; index++)
-            if (waiting[index].used && milliseconds() - waiting[index].since >= LOOK && is_called_away(&waiting[index]))
-                pthread_kill(waiting[index].thread, INTERRUPT);
-        relieve();
-        pthread_mutex_unlock(&lock);
-    }
-}
-
-/* Nobody is inside any more; else whoever called has gone. */
-static bool is_over(void)
-{
-    struct pollfd each = {.fd = broker.listener};
-    return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
-}
-
-/* What the filters refuse, they refuse, and what is only recorded goes on as it is. -1: neither. */
-static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
-{
-    int which, error = filters_refusal(filters, filter_count, &call->data, &which);
-    if (broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
-        return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
-    if (error != 0)
-        denied_call(&call->data, error, which);
-    else if (recording && !broker.keeps && record_call(call, connects))
-        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else if (broker.keeps || (connects && is_connect(&call->data)))
-        return -1;
-    else
-        return EPERM; /* confine.c alone refuses it */
-    return error;
-}
-
-static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
-{
-    if (broker.names)
-        return paths_answer(&broker, call, flags);
-    return broker.keeps ? kept_answer(&broker, call)
-                        : broker_address(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
-}
-
-static void send_answer(uint64_t id, int fault, uint32_t flags)
-{
-    struct seccomp_notif_resp answer = {.id = id, .error = -fault, .flags = flags};
-    if (fault >= 0)
-        ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
-}
-
-/* Who takes the calls answers one; or gives its place away, to do so. Whether it still has it. */
-static bool answer(const struct seccomp_notif *call)
-{
-    uint64_t own = ++turn;
-    uint32_t flags = 0;
-    int fault = answer_at_once(call, &flags);
-    if (fault >= 0)
-        send_answer(call->id, fault, flags);
-    bool kept = atomic_compare_exchange_strong(&turn, &own, own + 1);
-    if (fault >= 0)
-        return kept;
-    if (kept) {
-        pthread_mutex_lock(&lock);
-        give_place();
-        pthread_mutex_unlock(&lock);
-    }
-    fault = answer_later(call, &flags);
-    send_answer(call->id, fault, flags);
-    return false;
-}
-
-static void *work(void *nothing)
-{
-    sigset_t interrupt;
-    (void)nothing;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, INTERRUPT);
-    pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL);
-    take_place();
-    for (;;) {
-        struct seccomp_notif call = {0};
-        if (ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
-            if (errno == EINTR || (errno == ENOENT && !is_over()))
-                continue;
-            if (broker.keeps) /* the command's end is still to be told */
-                return NULL;
-            _exit(0);
-        }
-        if (answer(&call))
-            continue;
-        pthread_mutex_lock(&lock);
-        idle++;
-        pthread_mutex_unlock(&lock);
-        take_place();
-    }
-}
-
 /* ---- the start */
-static void nothing(int number)
-{
-    (void)number;
-}
-
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-compare" /* in musl's CMSG_NXTHDR */
 
@@ -298,11 +54,11 @@ static pid_t take_listener(int channel)
         ;
     for (struct cmsghdr *each = got == 1 ? CMSG_FIRSTHDR(&message) : NULL; each != NULL; each = CMSG_NXTHDR(&message, each)) {
         if (each->cmsg_type == SCM_RIGHTS && each->cmsg_len == CMSG_LEN(sizeof(int)))
-            memcpy(&broker.listener, CMSG_DATA(each), sizeof(int));
+            memcpy(&served.broker.listener, CMSG_DATA(each), sizeof(int));
         else if (each->cmsg_type == SCM_CREDENTIALS)
             memcpy(&who, CMSG_DATA(each), sizeof who);
     }
-    return broker.listener < 0 ? 0 : who.pid;
+    return served.broker.listener < 0 ? 0 : who.pid;
 }
 #pragma GCC diagnostic pop
 
@@ -323,16 +79,16 @@ static void drop_rights(void)
 static void learn_network(int process)
 {
     struct stat own, there;
-    socklen_t length = sizeof broker.network;
+    socklen_t length = sizeof served.broker.network;
     if (stat("/proc/self/ns/net", &own) != 0 || fstatat(process, "ns/net", &there, 0) != 0)
         refuse_errno("the sandbox's network can't be looked at");
     if (own.st_dev == there.st_dev && own.st_ino == there.st_ino)
         refuse("the sandbox has no network of its own, by which its Unix sockets are known");
-    if ((broker.inside = diag_open_at(process)) < 0 || (broker.outside = diag_open()) < 0 ||
-        diag_listens(broker.inside, 0, 0) != 0 || diag_listens(broker.outside, 0, 0) != 0)
+    if ((served.broker.inside = diag_open_at(process)) < 0 || (served.broker.outside = diag_open()) < 0 ||
+        diag_listens(served.broker.inside, 0, 0) != 0 || diag_listens(served.broker.outside, 0, 0) != 0)
         refuse("connections can't be supervised, as network.own_sockets needs it: this kernel has no unix_diag");
-    if (getsockopt(broker.inside, SOL_SOCKET, SO_NETNS_COOKIE, &broker.network, &length) != 0)
-        broker.network = 0;
+    if (getsockopt(served.broker.inside, SOL_SOCKET, SO_NETNS_COOKIE, &served.broker.network, &length) != 0)
+        served.broker.network = 0;
 }
 
 /* `own`: sockets of the sandbox are connected to, and not those listed alone. */
@@ -372,23 +128,21 @@ static int accept_runtime(int socket)
 
 static void serve(int channel, bool own)
 {
-    struct sigaction interrupts = {.sa_handler = nothing};
     if (keeper != 0)
         channel = accept_runtime(channel);
     pid_t first = take_listener(channel);
     if (first <= 0)
         _exit(0); /* it has ended */
-    if (recording)
-        record_begin(broker.listener, first);
-    if (connects)
+    if (served.recording)
+        record_begin(served.broker.listener, first);
+    if (served.connects)
         look_into(first, own);
     else
         drop_rights();
-    sigaction(INTERRUPT, &interrupts, NULL);
-    if (!start_threads() || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
+    if (!calls_begin() || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
         _exit(NOT_RUN);
     close(channel);
-    look_after(NULL);
+    calls_look_after(NULL);
 }
 
 /* Those of the policy, and the bridge's where it is reached so. */
@@ -399,11 +153,11 @@ static void list_sockets(const struct run *run)
     if (run->plan.shims && !run->plan.shims_loopback)
         add(&paths, text("%s/socket", getenv("SANDWRIGHT_SHIMS")));
     if (run->plan.shims_loopback)
-        broker.tried = text("%s/socket", shims_place(run));
-    broker.count = paths.count;
-    broker.listed = take(broker.count * sizeof *broker.listed);
-    for (size_t index = 0; index < broker.count; index++)
-        broker.listed[index] = (struct listed){paths.at[index], open_without_links(AT_FDCWD, paths.at[index], O_PATH, 0)};
+        served.broker.tried = text("%s/socket", shims_place(run));
+    served.broker.count = paths.count;
+    served.broker.listed = take(served.broker.count * sizeof *served.broker.listed);
+    for (size_t index = 0; index < served.broker.count; index++)
+        served.broker.listed[index] = (struct listed){paths.at[index], open_without_links(AT_FDCWD, paths.at[index], O_PATH, 0)};
 }
 
 static void stand_apart(void)
@@ -420,7 +174,7 @@ static _Noreturn void supervise(const struct run *run)
     for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
         signal(ignored[index], SIG_IGN);
     stand_apart();
-    if (connects)
+    if (served.connects)
         list_sockets(run);
     serve(ends[0], run->plan.own_sockets);
     _exit(0);
@@ -470,18 +224,17 @@ static bool can_look_into(pid_t process)
 /* Nothing is started until it is seen that it can do its work. */
 static void serve_below(int channel)
 {
-    struct sigaction interrupts = {.sa_handler = nothing};
     pthread_t looking;
     pid_t first = take_listener(channel);
     if (first <= 0)
         return; /* it has ended, having said why */
-    if (broker.names && !can_look_into(first))
+    if (served.broker.names && !can_look_into(first))
         refuse("the files of a kernel of its own can't be looked after here (ptrace(2))");
-    if (!broker.names && (!can_look_into(first) || (broker.outside = diag_open()) < 0 || diag_listens(broker.outside, 0, 0) != 0))
+    if (!served.broker.names && (!can_look_into(first) || (served.broker.outside = diag_open()) < 0 ||
+                                    diag_listens(served.broker.outside, 0, 0) != 0))
         refuse("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
                "localhost and mode: proxy need it");
-    sigaction(INTERRUPT, &interrupts, NULL);
-    if (!start_threads() || pthread_create(&looking, NULL, look_after, NULL) != 0)
+    if (!calls_begin() || pthread_create(&looking, NULL, calls_look_after, NULL) != 0)
         refuse("connections can't be supervised: no thread can be made");
     if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
         say("the command has ended before it was started");
@@ -504,12 +257,12 @@ static void make_channel(void)
 
 static void be_above(const struct run *run)
 {
-    broker.keeps = true;
-    broker.names = run->plan.kernel != NULL;
-    broker.own = run->plan.own_sockets;
-    broker.connects = &run->plan.ports_connect;
-    broker.binds = &run->plan.ports_bind;
-    broker.greeting = run->plan.proxy ? egress_greeting(&broker.proxy_port) : NULL;
+    served.broker.keeps = true;
+    served.broker.names = run->plan.kernel != NULL;
+    served.broker.own = run->plan.own_sockets;
+    served.broker.connects = &run->plan.ports_connect;
+    served.broker.binds = &run->plan.ports_bind;
+    served.broker.greeting = run->plan.proxy ? egress_greeting(&served.broker.proxy_port) : NULL;
     make_channel();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         refuse_errno("the processes of the run can't be held");
@@ -536,7 +289,7 @@ pid_t notify_above(const struct run *run, int ruleset)
         return above;
     }
     stand_apart();
-    if (broker.names)
+    if (served.broker.names)
         umask(0); /* the kernel inside has looked at that of its programs */
     list_sockets(run);
     serve_below(ends[0]);
@@ -548,7 +301,7 @@ void notify_filter(const struct run *run, const char *name)
 {
     size_t length;
     const char *content = checked_artifact(run, name, &length);
-    if (!filter_parse(content, length, &filters[filter_count++]))
+    if (!filter_parse(content, length, &served.filters[served.filter_count++]))
         refuse("%s/%s: not of a kind whose refusals can be told", run->directory, name);
 }
 
@@ -557,13 +310,13 @@ void notify_command(struct run *run, int descriptor)
     struct words command = {0};
     notify_filter(run, "seccomp.bpf");
     denied_share();
-    if ((recording = record_file() != NULL))
+    if ((served.recording = record_file() != NULL))
         recorded_share();
-    connects = run->plan.supervised;
+    served.connects = run->plan.supervised;
     at = descriptor;
     add(&command, text("/proc/self/fd/%d", at));
     add(&command, text("--confine"));
-    add(&command, connects ? "connects" : "counts");
+    add(&command, served.connects ? "connects" : "counts");
     add(&command, text("%d", at));
     add(&command, text("%d", at + 1));
     add(&command, text("%d", at + 2));
@@ -628,13 +381,14 @@ static int in_memory(const struct program *filter)
 
 int notify_asking(void)
 {
-    struct program asking = filters_joined(NULL, filters, filter_count);
+    struct program asking = filters_joined(NULL, served.filters, served.filter_count);
     return in_memory(&asking);
 }
 
 void notify_confine(void)
 {
-    confine_self(ends[1], filters, filter_count, broker.names ? ASK_NAMES : broker.keeps ? ASK_SOCKETS : ASK_REFUSALS);
+    confine_self(ends[1], served.filters, served.filter_count,
+                 served.broker.names ? ASK_NAMES : served.broker.keeps ? ASK_SOCKETS : ASK_REFUSALS);
     close(ends[1]);
 }
 
@@ -645,7 +399,7 @@ int notify_channel(void)
 
 void notify_hand_over(void)
 {
-    const struct program whole = recording ? record_ask(&filters[0], connects) : filters[0];
+    const struct program whole = served.recording ? record_ask(&served.filters[0], served.connects) : served.filters[0];
     /* Above all, as one may be where the other goes. */
     int files[] = {program, ends[1], in_memory(&whole)};
     for (int index = 0; index < 3; index++)

@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +20,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 #include <utime.h>
@@ -31,7 +28,6 @@
 #include "denied.h"
 #include "launch.h"
 #include "paths.h"
-#include "watch.h"
 
 #if defined(__x86_64__)
 enum { OLD_TIMES = SYS_utime };
@@ -43,180 +39,9 @@ enum { OLD_TIMES = -1 };
 #define RENAME_EXCHANGE 2
 #endif
 
-enum { ALLOWED_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY, PAGE = 4096 };
-enum access { NOTHING, MAY_READ, MAY_CHANGE };
+enum { ALLOWED_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY };
 
-static struct mount_plan plan;
-static struct exception {
-    const char *path;
-    enum access access;
-    bool below; /* and what is below it */
-} exceptions[8];
-static size_t exception_count;
-static const char *memory = "/dev/shm";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* ---- before the fork */
-static void except(const char *path, enum access access, bool below)
-{
-    exceptions[exception_count++] = (struct exception){path, access, below};
-}
-
-void paths_prepare(const struct run *run, const char *program, const char *own)
-{
-    struct statfs place;
-    plan = checked_mount_plan(run);
-    except(program, MAY_READ, false);
-    except(text("%s/launch", run->directory), MAY_READ, false);
-    except(own, MAY_CHANGE, true);
-    except("/dev/null", MAY_CHANGE, false);
-    except("/proc/cpuinfo", MAY_READ, false);
-    if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC) /* it takes nothing else, or else what it is told */
-        memory = own;
-}
-
-const char *paths_memory(void)
-{
-    return memory;
-}
-
-/* ---- what the plan says */
-static bool is_excepted(const char *path, enum access *access)
-{
-    for (size_t index = 0; index < exception_count; index++) {
-        const struct exception *each = &exceptions[index];
-        if (strcmp(each->path, path) == 0 || (each->below && is_below(path, strlen(path), each->path, strlen(each->path)))) {
-            *access = each->access;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The most specific wins; of several at one place the last, which lies over the others. */
-static enum access access_to(const char *path)
-{
-    const struct record *found = NULL;
-    enum access access;
-    size_t length = strlen(path);
-    if (is_excepted(path, &access))
-        return access;
-    for (size_t index = 0; index < plan.count; index++) {
-        const struct record *each = &plan.records[index];
-        if (is_below(path, length, each->target, each->length) && (found == NULL || each->length >= found->length))
-            found = each;
-    }
-    if (found == NULL)
-        return NOTHING;
-    return found->kind == WRITE ? MAY_CHANGE : found->kind == READ || found->kind == COVER_FILE ? MAY_READ : NOTHING;
-}
-
-/* Whoever moves it moves something that the plan names: a mount point, or what has one below. */
-static bool is_held(const char *path)
-{
-    size_t length = strlen(path);
-    for (size_t index = 0; index < plan.count; index++)
-        if (is_below(plan.records[index].target, plan.records[index].length, path, length))
-            return true;
-    return false;
-}
-
-/* ---- names */
-struct name {
-    char path[PATH_MAX]; /* absolute, and nothing in it is `.`, `..` or empty */
-    char last[NAME_MAX + 1];
-    int above; /* the directory in which `last` is; -1 without */
-};
-
-/* Whoever called may change it meanwhile: what counts is this copy. Docker 20.10 refuses process_vm_readv(2). */
-static bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
-{
-    char name[32];
-    snprintf(name, sizeof name, "/proc/%d/mem", (int)thread);
-    int theirs = open(name, O_RDONLY | O_CLOEXEC);
-    ssize_t got = theirs < 0 ? -1 : pread(theirs, to, length, (off_t)address);
-    if (theirs >= 0)
-        close(theirs);
-    return got == (ssize_t)length;
-}
-
-static int read_path(pid_t thread, uint64_t address, char path[PATH_MAX])
-{
-    for (size_t length = 0; length < PATH_MAX;) {
-        size_t part = PAGE - (size_t)((address + length) % PAGE);
-        part = part < PATH_MAX - length ? part : PATH_MAX - length;
-        if (!read_theirs(thread, address + length, path + length, part))
-            return EFAULT;
-        if (memchr(path + length, '\0', part) != NULL)
-            return 0;
-        length += part;
-    }
-    return ENAMETOOLONG;
-}
-
-static int plain(char *path)
-{
-    char *to = path;
-    if (*path != '/')
-        return EACCES; /* the kernel's process names nothing so */
-    for (const char *from = path; *from != '\0';) {
-        while (*from == '/')
-            from++;
-        size_t length = strcspn(from, "/");
-        if (length == 0)
-            break;
-        if ((length == 1 && from[0] == '.') || (length == 2 && from[0] == '.' && from[1] == '.'))
-            return EACCES;
-        *to++ = '/';
-        memmove(to, from, length);
-        to += length;
-        from += length;
-    }
-    if (to == path)
-        *to++ = '/';
-    *to = '\0';
-    return 0;
-}
-
-/* ELOOP: a link is on the way. */
-static int open_above(struct name *name)
-{
-    static const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    char above[PATH_MAX];
-    char *slash = strrchr(name->path, '/');
-    if (strlen(slash + 1) > NAME_MAX)
-        return ENAMETOOLONG;
-    strcpy(name->last, slash[1] == '\0' ? "." : slash + 1);
-    snprintf(above, sizeof above, "%.*s", slash == name->path ? 1 : (int)(slash - name->path), name->path);
-    name->above = (int)syscall(SYS_openat2, AT_FDCWD, above, &how, sizeof how);
-    return name->above < 0 ? errno : 0;
-}
-
-static int take_name(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name)
-{
-    name->above = -1;
-    int fault = read_path((pid_t)call->pid, address, name->path);
-    if (!broker_valid(broker, call->id))
-        return -1;
-    return fault != 0 ? fault : plain(name->path);
-}
-
-/* What may be changed, and its directory. */
-static int take_changed(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name)
-{
-    int fault = take_name(broker, call, address, name);
-    if (fault != 0)
-        return fault;
-    return access_to(name->path) != MAY_CHANGE ? EACCES : open_above(name);
-}
-
-static void close_name(struct name *name)
-{
-    if (name->above >= 0)
-        close(name->above);
-    name->above = -1;
-}
 
 /* ---- descriptors that are handed in */
 static int give(const struct broker *broker, const struct seccomp_notif *call, int file, uint64_t flags)
@@ -267,7 +92,7 @@ static int open_through_links(const char *path)
         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) {
         found[length] = '\0';
         bool removed = length > (ssize_t)sizeof gone && strcmp(found + length - (sizeof gone - 1), gone) == 0;
-        if (!removed && access_to(found) >= MAY_READ)
+        if (!removed && access_to(found) >= ACCESS_READ)
             opened = open(place, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     }
     int fault = errno;
@@ -284,13 +109,13 @@ static int answer_open(const struct broker *broker, const struct seccomp_notif *
     int fault = take_name(broker, call, address, &name);
     if (fault != 0)
         return fault;
-    if ((flags & O_TMPFILE) == O_TMPFILE && strcmp(name.path, memory) == 0) /* of the kernel, also where nothing there may be run */
+    if ((flags & O_TMPFILE) == O_TMPFILE && strcmp(name.path, paths_memory()) == 0) /* of the kernel, also where nothing there may be run */
         return give(broker, call, memfd_create("memory", MFD_CLOEXEC), flags);
     if ((flags & (O_PATH | (O_TMPFILE & ~O_DIRECTORY))) != 0)
         return EACCES;
     int file = -1;
     errno = EACCES;
-    if (access_to(name.path) >= (changes ? MAY_CHANGE : MAY_READ))
+    if (access_to(name.path) >= (changes ? ACCESS_CHANGE : ACCESS_READ))
         file = open_named(&name, (int)flags, mode);
     fault = errno;
     close_name(&name);
@@ -350,9 +175,12 @@ static int take_times(const struct seccomp_notif *call, uint64_t address, struct
     if (!read_theirs((pid_t)call->pid, address, exact ? (void *)times : seconds ? (void *)&older : (void *)old,
                      exact ? 2 * sizeof *times : seconds ? sizeof older : sizeof old))
         return EFAULT;
-    for (int index = 0; index < 2 && !exact; index++)
+    for (int index = 0; index < 2 && !exact; index++) {
+        if (!seconds && (old[index].tv_usec < 0 || old[index].tv_usec >= 1000000))
+            return EINVAL; /* as the kernel's process would get it (utimensat(2)) */
         times[index] = seconds ? (struct timespec){.tv_sec = index == 0 ? older.actime : older.modtime}
                                : (struct timespec){old[index].tv_sec, old[index].tv_usec * 1000};
+    }
     return 0;
 }
 
@@ -458,7 +286,7 @@ static int answer_one(const struct broker *broker, const struct seccomp_notif *c
     struct timespec times[2];
     struct name name = {.above = -1};
     int fault = take_name(broker, call, rest[-1], &name);
-    fault = fault != 0 ? fault : access_to(name.path) != MAY_CHANGE ? EACCES : open_above(&name);
+    fault = fault != 0 ? fault : access_to(name.path) != ACCESS_CHANGE ? EACCES : open_above(&name);
     if (fault == 0 && each->what == TIMES && (fault = take_times(call, rest[0], times)) == 0)
         fault = done(utimensat(name.above, name.last, times, AT_SYMLINK_NOFOLLOW));
     else if (fault == 0)

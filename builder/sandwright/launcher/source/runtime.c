@@ -1,5 +1,4 @@
-/* OCI runtimes (runc, crun, runsc) on an unpacked image. The bundle of a run is its directory: `config.json` as it was
- * rendered, with what the run brings in its holes, and a root of its own that the image's directories are mounted on. */
+/* OCI runtimes (runc, crun, runsc) on an unpacked image. The bundle of a run is its directory (bundle.c). */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -11,28 +10,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bundle.h"
 #include "denied.h"
 #include "landlock.h"
 #include "launch.h"
 
 enum { QUESTION = 10 }; /* seconds for a question to a runtime */
 enum { WALL = 3 };      /* the descriptor that a runtime hands on (`--preserve-fds 1`) */
-static const char INIT[] = "/.sandwright-init", BELL[] = "/.sandwright-bell";
 
-static const char *program, *image;
+static const char *program;
 static char *environment[3];
-static int image_handle = -1;
-static struct words shown;  /* names at the image's root that are mounted */
-static struct words laid;   /* places inside, and files that lie there */
 static bool walled;
 static struct watch watch;
-static const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */
+static struct bundle bundle = {.image_handle = -1};
 
 /* ---- launcher: what it needs is there */
 static void open_image(struct run *run)
@@ -40,9 +35,9 @@ static void open_image(struct run *run)
     static char resolved[PATH_MAX];
     const char *given = getenv("SANDWRIGHT_ROOTFS");
     const char *place = is_set("SANDWRIGHT_ROOTFS") ? given : text("%s/rootfs", run->directory);
-    image = realpath(place, resolved);
-    image_handle = image == NULL ? -1 : open(image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (image_handle < 0)
+    bundle.image = realpath(place, resolved);
+    bundle.image_handle = bundle.image == NULL ? -1 : open(bundle.image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (bundle.image_handle < 0)
         refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image);
 }
 
@@ -53,7 +48,7 @@ static void check_points(const struct run *run)
     for (size_t index = 0; index < run->plan.image_points.count; index++) {
         const char *path = run->plan.image_points.at[index];
         struct stat status;
-        int point = (int)syscall(SYS_openat2, image_handle, path, &how, sizeof how);
+        int point = (int)syscall(SYS_openat2, bundle.image_handle, path, &how, sizeof how);
         if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
             refuse("the image has no %s to mount on, or a link there: in /usr, /var and other directories of images nothing is "
                    "made; a home or /srv is none, and docker, podman and bwrap need no place", path);
@@ -91,7 +86,7 @@ static void check(struct run *run)
         denied_share();
     }
     run->uncontrolled = run->plan.gvisor; /* runsc's processes would die of its signals */
-    init_command(run, INIT, run->terminal ? BELL : "-");
+    init_command(run, BUNDLE_INIT, run->terminal ? BUNDLE_BELL : "-");
     if ((walled = wall_stands(run)))
         wall_command(run, WALL);
     if (run->plan.shims) {
@@ -100,159 +95,7 @@ static void check(struct run *run)
     }
 }
 
-/* ---- keeper: the bundle */
-static bool is_private(const struct run *run, const char *name)
-{
-    if (strcmp(name, INIT + 1) == 0 || strcmp(name, BELL + 1) == 0)
-        return true;
-    for (size_t index = 0; index < run->plan.image_private.count; index++)
-        if (strcmp(run->plan.image_private.at[index], name) == 0)
-            return true;
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* An empty place for what is mounted; a link is as it is in the image. */
-static bool make_place(int root, const char *name, mode_t mode)
-{
-    char target[PATH_MAX];
-    ssize_t length;
-    if (S_ISLNK(mode))
-        return (length = readlinkat(image_handle, name, target, sizeof target - 1)) >= 0 &&
-               (target[length] = '\0', symlinkat(target, root, name) == 0);
-    if (!S_ISDIR(mode) && !S_ISREG(mode))
-        return true;
-    add(&shown, text("%s", name));
-    return S_ISDIR(mode) ? mkdirat(root, name, 0755) == 0 : write_file(root, name, "", 0, 0644) == 0;
-}
-
-static void make_root(const struct run *run)
-{
-    const char *path = text("%s/rootfs", run->state);
-    struct dirent *entry;
-    struct stat status;
-    DIR *entries = fdopendir(image_handle);
-    int root = mkdir(path, 0755) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (entries == NULL || root < 0)
-        refuse_errno("no root can be made for the run");
-    while (errno = 0, (entry = readdir(entries)) != NULL)
-        if (!is_private(run, entry->d_name) &&
-            (fstatat(image_handle, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-                !make_place(root, entry->d_name, status.st_mode)))
-            break;
-    if (errno != 0 || write_file(root, INIT + 1, "", 0, 0644) != 0 ||
-        (run->terminal && write_file(root, BELL + 1, "", 0, 0644) != 0))
-        refuse_errno("no places can be made for the image's directories");
-    closedir(entries);
-    close(root);
-}
-
-static void quote(FILE *out, const char *word)
-{
-    fputc('"', out);
-    for (; *word != '\0'; word++) {
-        unsigned char byte = (unsigned char)*word;
-        if (byte < 0x20)
-            fprintf(out, "\\u%04x", byte);
-        else
-            fprintf(out, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
-    }
-    fputc('"', out);
-}
-
-static void list(FILE *out, char **words, const char *behind)
-{
-    for (; words != NULL && *words != NULL; words++) {
-        quote(out, *words);
-        fputs(words[1] != NULL ? ", " : behind, out);
-    }
-}
-
-static void put_mount(FILE *out, const char *destination, const char *source, const char *options)
-{
-    fputs("{\"destination\": ", out);
-    quote(out, destination);
-    fputs(", \"type\": \"bind\", \"source\": ", out);
-    quote(out, source);
-    fprintf(out, ", \"options\": [\"rbind\", \"rprivate\", \"nosuid\", \"nodev\", %s\"ro\"]},\n    ", options);
-}
-
-static void put_mounts(FILE *out, const struct run *run)
-{
-    for (size_t index = 0; index < shown.count; index++)
-        put_mount(out, text("/%s", shown.at[index]), text("%s/%s", image, shown.at[index]), "");
-    for (size_t index = 0; index < laid.count; index += 2)
-        put_mount(out, laid.at[index], laid.at[index + 1], "\"noexec\", ");
-    put_mount(out, INIT, text("%s/launch", run->directory), "");
-    if (run->terminal)
-        put_mount(out, BELL, text("%s/bell", run->state), "\"noexec\", ");
-    if (run->plan.shims)
-        put_mount(out, run->plan.shims_place, getenv("SANDWRIGHT_SHIMS"), "");
-}
-
-/* A runtime sets the size of its terminal only when the command runs already. */
-static void put_terminal(FILE *out, const struct run *run)
-{
-    struct winsize size = {0};
-    if (run->terminal && ioctl(0, TIOCGWINSZ, &size) != 0)
-        size = (struct winsize){0};
-    fprintf(out, run->terminal ? "true, \"consoleSize\": {\"height\": %d, \"width\": %d}" : "false", size.ws_row, size.ws_col);
-}
-
-/* The filter that asks, as it was rendered, with where the runtime finds who answers. */
-static void put_filter(FILE *out, const struct run *run)
-{
-    size_t length;
-    const char *asking = checked_artifact(run, "asking.json", &length);
-    fputs("{\"listenerPath\": ", out);
-    quote(out, listener);
-    fputc(',', out);
-    fwrite(asking + 1, 1, length - 1, out);
-}
-
-static void fill(FILE *out, const struct run *run, const char *hole, bool more)
-{
-    if (strcmp(hole, "args") == 0)
-        list(out, run->command, "");
-    else if (strcmp(hole, "env") == 0)
-        list(out, run->passed.at, more ? ", " : "");
-    else if (strcmp(hole, "terminal") == 0)
-        put_terminal(out, run);
-    else if (strcmp(hole, "cgroup") == 0)
-        quote(out, text("/%s", run->name));
-    else if (strcmp(hole, "network") == 0)
-        fputs("\"path\": \"/proc/self/ns/net\", ", out);
-    else if (strcmp(hole, "mounts") == 0)
-        put_mounts(out, run);
-    else if (strcmp(hole, "seccomp") == 0)
-        put_filter(out, run);
-    else
-        refuse("config.json: nothing is known of its %s", hole);
-}
-
-static void write_config(struct run *run)
-{
-    size_t length, size, at = 0;
-    char *made, *config = checked_artifact(run, "config.json", &length);
-    FILE *out = open_memstream(&made, &size);
-    if (out == NULL)
-        refuse_errno("the configuration of the run can not be written");
-    for (size_t index = 0; index < run->plan.config_holes.count; index += 2) {
-        char *rest;
-        unsigned long begin = strtoul(run->plan.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
-        if (begin < at || end < begin || end > length)
-            refuse("config.json is not as it was rendered: render it again");
-        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0 && listener == NULL)
-            continue;
-        fwrite(config + at, 1, begin - at, out);
-        at = end;
-        fill(out, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
-    }
-    fwrite(config + at, 1, length - at, out);
-    if (ferror(out) || fclose(out) != 0 ||
-        write_file(AT_FDCWD, text("%s/config.json", run->state), made, size, 0600) != 0)
-        refuse_errno("the configuration of the run can not be written");
-}
-
+/* ---- keeper */
 static void prepare(struct run *run)
 {
     mode_t mask = umask(022);
@@ -268,10 +111,10 @@ static void prepare(struct run *run)
     if (run->terminal)
         run->bell = make_bell(text("%s/bell", run->state));
     if (asks(run))
-        listener = notify_listen(run, run->plan.rootless && run->plan.own_network);
-    make_root(run);
-    laid = image_files(run, image);
-    write_config(run);
+        bundle.listener = notify_listen(run, run->plan.rootless && run->plan.own_network);
+    bundle_root(&bundle, run);
+    bundle.laid = image_files(run, bundle.image);
+    bundle_config(&bundle, run);
     umask(mask);
     if (!watch_mounted(&watch))
         refuse("what watches the mounts can't be started");
@@ -340,10 +183,10 @@ static struct words words_of(const struct run *run, const char *const *words)
 static void make_wall(const struct run *run)
 {
     struct words all = {0};
-    for (size_t index = 0; index < shown.count; index++)
-        add(&all, text("%s/%s", image, shown.at[index]));
-    for (size_t index = 0; index < laid.count; index += 2)
-        add(&all, laid.at[index + 1]);
+    for (size_t index = 0; index < bundle.shown.count; index++)
+        add(&all, text("%s/%s", bundle.image, bundle.shown.at[index]));
+    for (size_t index = 0; index < bundle.laid.count; index += 2)
+        add(&all, bundle.laid.at[index + 1]);
     if (run->terminal)
         add(&all, text("%s/bell", run->state));
     if (run->plan.shims)

@@ -1,0 +1,20 @@
+/* What runtime.c and bundle.c share. */
+#ifndef BUNDLE_H
+#define BUNDLE_H
+
+#include "launch.h"
+
+static const char BUNDLE_INIT[] = "/.sandwright-init", BUNDLE_BELL[] = "/.sandwright-bell";
+
+struct bundle {
+    const char *image; /* where it is unpacked, and the same as a descriptor */
+    int image_handle;
+    struct words shown;   /* names at the image's root that are mounted */
+    struct words laid;    /* places inside, and files that lie there */
+    const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */
+};
+
+void bundle_root(struct bundle *bundle, const struct run *run); /* also closes image_handle, and fills `shown` */
+void bundle_config(const struct bundle *bundle, const struct run *run);
+
+#endif
