@@ -25,7 +25,8 @@ from sandwright.policy.resolved import ResolvedPolicy
 PROXY = "proxy"
 """The image of the proxy, which an engine's launcher starts beside a sandbox."""
 
-_ASKING = 20.0
+_ASKING = 60.0
+"""Seconds for a question: where much else runs, Podman without root takes more than 20."""
 _LOADING = 300.0
 
 
