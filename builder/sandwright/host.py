@@ -45,6 +45,7 @@ PROGRAMS = (
         "runsc",
         "bwrap",
         "linux.uml",
+        "qemu-system-x86_64",
         "podman",
         "slirp4netns",
         "pasta",

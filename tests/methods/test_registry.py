@@ -78,7 +78,8 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
         (
             "rocket",
             "there is no method 'rocket'; there is bwrap, docker, podman, gvisor, gvisor-docker, "
-            "gvisor-podman, oci, seatbelt, kubernetes, user, alcless, landlock, vm, vm-landlock, noop",
+            "gvisor-podman, oci, seatbelt, kubernetes, user, alcless, landlock, vm, vm-kvm, "
+            "vm-landlock, noop",
         ),
     ],
 )

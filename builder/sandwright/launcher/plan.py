@@ -101,6 +101,7 @@ class LaunchPlan:
     ports_connect: Words = ()
     ports_bind: Words = ()
     kernel: str | None = None
+    accelerator: str | None = None
     memory: int | None = None
     cpus: int | None = None
     guest_hidden: Words = ()

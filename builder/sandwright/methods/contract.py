@@ -76,7 +76,7 @@ class Form:
 
     `outer` is the value of the policy's field that asks for it, `none` where nothing does. What is None is
     the method's, but for the backend: without one it is rendered only. One with `instead` is taken where the
-    method itself doesn't start; it says in which way this one is weaker.
+    method itself doesn't start; it says in which way this one differs. `expect` comes before the method's.
     """
 
     outer: Outer = "none"
@@ -84,6 +84,7 @@ class Form:
     declare: Callable[[], Declaration] | None = None
     make_artifacts: Callable[[ResolvedPolicy], tuple[Artifact, ...]] | None = None
     make_backend: Callable[[], Backend] | None = None
+    expect: Callable[[], Mapping[str, Answers]] | None = None
 
 
 class NoAccount(HostError):

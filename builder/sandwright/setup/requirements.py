@@ -99,6 +99,13 @@ REQUIREMENTS = (
     Requirement("crun", "smoke", "runtime", _named("crun", _LINUX)),
     Requirement("runsc", "smoke", "runtime: gVisor", _named("runsc", _APT)),
     Requirement("linux.uml", "smoke", "runtime: User-Mode Linux", _named("user-mode-linux", _APT)),
+    Requirement(
+        "qemu-system-x86_64",
+        "smoke",
+        "runtime: a machine for `vm`",
+        {"apt": "qemu-system-x86", "dnf": "qemu-system-x86-core"},
+    ),
+    Requirement("/vmlinuz", "smoke", "the kernel in that machine", {"apt": "linux-image-amd64"}),
     Requirement("podman", "smoke", "engine", _named("podman", _ALL), service="podman.socket"),
     Requirement("slirp4netns", "smoke", "networks of Podman 4 without root", _named("slirp4netns", _LINUX)),
     Requirement("pasta", "smoke", "networks of Podman 5 without root", _named("passt", _LINUX)),

@@ -43,7 +43,8 @@ class _Row:
 def expected(claim: str, method: str) -> Expected:
     """What a claim expects of a method. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
-    own = registry.find(method)[1].expect()
+    _, module, form = registry.find(method)
+    own = {**module.expect(), **(form.expect() if form.expect else {})}
     answers, reason = own.get(claim) or own.get(row.like) or Answers(row.answers, "")
     return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
 
@@ -62,6 +63,7 @@ def claims() -> Iterator[str]:
 _TABLE: Mapping[str, _Row] = {
     # What works.
     "works": _Row("", "what the policy allows works", "ok"),
+    "fifo.make": _Row("", "what is no device can be made", "ok"),
     # Files
     "readonly.write": _Row(
         "filesystem.readonly",

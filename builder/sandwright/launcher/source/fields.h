@@ -82,6 +82,7 @@ WORDS(ports_connect)
 WORDS(ports_bind)
 /* bwrap with a kernel of its own (vm.c) */
 WORD(kernel)              /* the program; absent: the command runs in bubblewrap's sandbox itself */
+WORD(accelerator)         /* of QEMU, which the program is: kvm, or in tests tcg; absent: it is User-Mode Linux */
 NUMBER(memory)            /* MiB that it has */
 NUMBER(cpus)              /* thousandths of a processor */
 WORDS(guest_hidden)       /* of its own /proc and /sys */

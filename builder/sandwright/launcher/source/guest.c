@@ -1,5 +1,5 @@
 /*
- * launch --guest: the first process of a kernel of the sandbox's own (vm.c starts that).
+ * launch --guest | --machine: the first process of a kernel of the sandbox's own (vm.c starts that).
  *
  * This is its loop; what the machine has is guestsystem.c's, the command guestcommand.c's. The root is what the host's
  * sandbox shows, by hostfs. Here /dev, /proc and /sys are the guest's, the user and the limits
@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/reboot.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 
 enum {
     HELD = 1 << 18, /* bytes that wait for the line before no more output is read */
+    LINGER = 5,     /* seconds */
     QUIET = 20,     /* milliseconds without output after which a terminal has none left */
 };
 
@@ -45,7 +47,8 @@ static void flush(void)
 _Noreturn void guest_end(void)
 {
     flush();
-    tcdrain(line);
+    if (tcdrain(line) != 0 && errno == ENOTTY) /* a port of QEMU's: who has read all ends the machine */
+        sleep(LINGER);
     reboot(RB_POWER_OFF);
     _exit(NOT_RUN);
 }
@@ -235,16 +238,22 @@ static void become_second(void)
     guest_end();
 }
 
-_Noreturn void guest_main(void)
+_Noreturn void guest_main(bool machine)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
     leave = leave_guest;
     umask(0);
-    line = guest_line();
+    line = machine ? machine_line() : guest_line();
     become_second();
     line_say(&out, READY, NULL, 0);
+    if (machine) {
+        char drawn[8]; /* else the kernel might seed anew by itself behind the copy, and hide that we don't (ENTROPY) */
+        (void)!getrandom(drawn, sizeof drawn, 0);
+        flush();
+        machine_root(line);
+    }
     guest_devices();
     guest_kernel();
     if ((signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)

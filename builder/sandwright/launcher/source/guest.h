@@ -1,4 +1,5 @@
-/* What the parts of the first process of a kernel of the sandbox's own share: guest.c, guestsystem.c, guestcommand.c. */
+/* What the parts of the first process of a kernel of the sandbox's own share: guest.c, guestsystem.c, guestmachine.c,
+ * guestcommand.c. */
 #ifndef GUEST_H
 #define GUEST_H
 
@@ -37,6 +38,10 @@ void guest_devices(void);
 void guest_kernel(void); /* /proc and /sys */
 int guest_system(const struct settings *set); /* what of the control group lets a process in, -1 without */
 void guest_entropy(const void *content, size_t length);
+
+/* guestmachine.c: in the place of guest_line, and, when the other side has said something, before guest_devices. */
+int machine_line(void);
+void machine_root(int line);
 
 /* guestcommand.c */
 bool guest_setting(struct settings *set, enum frame frame, const unsigned char *content, size_t length); /* true: begin */

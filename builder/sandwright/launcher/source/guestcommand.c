@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -89,6 +90,13 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
     case ENTROPY:
         guest_entropy(content, length);
         break;
+    case CLOCK: {
+        int64_t now[2] = {0};
+        copy_fixed(now, sizeof now, content, length);
+        if (clock_settime(CLOCK_REALTIME, &(struct timespec){now[0], (long)now[1]}) != 0)
+            guest_refuse("the clock");
+        break;
+    }
     case TERMINAL:
         copy_fixed(&set->terminal, sizeof set->terminal, content, length);
         set->has_terminal = true;

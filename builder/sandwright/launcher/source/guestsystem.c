@@ -155,7 +155,8 @@ void guest_entropy(const void *content, size_t length)
     pool->entropy_count = (int)length * 8;
     pool->buf_size = (int)length;
     memcpy(pool->buf, content, length);
-    if (file < 0 || ioctl(file, RNDADDENTROPY, pool) != 0)
+    /* Anew from all that there is: a machine that was restored would give what another gives (crng_reseed). */
+    if (file < 0 || ioctl(file, RNDADDENTROPY, pool) != 0 || ioctl(file, RNDRESEEDCRNG) != 0)
         guest_refuse("/dev/urandom");
     close(file);
 }

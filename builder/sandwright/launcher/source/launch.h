@@ -219,7 +219,8 @@ void vm_command(struct run *run, struct words *given, const char *init, const ch
 _Noreturn void vm_main(char **words);     /* the first process of bubblewrap's sandbox */
 /* Or under landlock, child: the same, with the `program` of the kernel. `bell` is -1 without; `own` is a directory of the run's. */
 _Noreturn void vm_here(struct run *run, int bell, const char *program, const char *own, char *const *variables);
-_Noreturn void guest_main(void);          /* the first process of that kernel */
+_Noreturn void snapshot_main(char **words); /* qemu.c */
+_Noreturn void guest_main(bool machine);  /* the first process of that kernel; `machine`: QEMU's */
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */

@@ -28,6 +28,7 @@ enum frame {
     HIDDEN_PATH = 'h',
     READ_ONLY_PATH = 'r',
     ENTROPY = 'x',
+    CLOCK = 'a',     /* two of eight bytes: seconds, and nanoseconds */
     TERMINAL = 't', /* struct terminal_of */
     CLOSED = 'q', /* a number: nobody reads that output (0, errors: 1) any more */
     ONE_OUTPUT = '2', /* standard error is what standard output is */

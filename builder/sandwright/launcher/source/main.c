@@ -3,7 +3,8 @@
  * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
  * launch --wall RULES OWN ... -- --init or --confine ...: the same behind a second wall (wall.c).
  * launch --vm ...: what starts a kernel of the command's own (vm.c).
- * launch --guest: the first process of that (guest.c).
+ * launch --snapshot ...: a machine that QEMU restores from then on (qemu.c).
+ * launch --guest | --machine: the first process of that (guest.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -199,8 +200,12 @@ int main(int count, char **words)
         confine(words + 2);
     if (count > 1 && strcmp(words[1], "--vm") == 0)
         vm_main(words + 2);
+    if (count > 1 && strcmp(words[1], "--snapshot") == 0)
+        snapshot_main(words + 2);
     if (count > 1 && strcmp(words[1], "--guest") == 0)
-        guest_main();
+        guest_main(false);
+    if (count > 1 && strcmp(words[1], "--machine") == 0)
+        guest_main(true);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);

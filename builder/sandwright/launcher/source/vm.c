@@ -1,7 +1,7 @@
 /*
  * A kernel of its own for the command: User-Mode Linux, an ordinary program, inside the sandbox that bubblewrap makes.
  *
- * launch --vm BELL FILTER KERNEL MEMORY PROCESSES PROCESSORS FILES { HIDDEN } - { READ-ONLY } - COMMAND [ARGUMENT ...]
+ * launch --vm BELL FILTER KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { HIDDEN } - { READ-ONLY } - COMMAND [ARGUMENT ...]
  *
  * is the sandbox's first process: it starts the kernel, which sees of the host what this process sees, and relays standard
  * streams, signals and the size of the terminal over one line (line.h) to `launch --guest`, the first process there
@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -31,6 +32,7 @@ enum {
     HELD = 1 << 18, /* bytes of output that are held before no more is taken from the line */
 };
 
+static const char UML[] = "uml";
 static int signals = -1, bell = -1;
 static struct machine machine = {.init = "/dev/.sandwright-init", .directory = MEMORY, .line = -1};
 static struct bytes in, out, outputs[2];
@@ -42,7 +44,8 @@ static int status;
 static void add_words(const struct run *run, struct words *all, const char *bell_word, const char *filter, const char *program)
 {
     char *const first[] = {(char *)bell_word, (char *)filter, (char *)program, text("%ld", run->plan.memory),
-                           text("%ld", run->plan.pids), text("%ld", run->plan.cpus), text("%ld", run->plan.files)};
+                           text("%ld", run->plan.pids), text("%ld", run->plan.cpus), text("%ld", run->plan.files),
+                           (char *)(run->plan.accelerator != NULL ? run->plan.accelerator : UML)};
     add_all(all, &(struct words){(char **)first, sizeof first / sizeof *first});
     add_all(all, &run->plan.guest_hidden);
     add(all, "-");
@@ -52,18 +55,34 @@ static void add_words(const struct run *run, struct words *all, const char *bell
         add(all, *word);
 }
 
+/* QEMU itself is started where it is: it finds its libraries and its firmware from there. */
+static void bind_machine(struct words *given, const char *accelerator)
+{
+    char *const machine[] = {"--ro-bind", getenv("SANDWRIGHT_MACHINE"), QEMU_PLACE};
+    char *const device[] = {"--dev-bind", "/dev/kvm", "/dev/kvm"};
+    if (machine[1] == NULL || machine[1][0] != '/')
+        refuse("SANDWRIGHT_MACHINE does not name the directory of a machine: `sandwright run` makes one");
+    add_all(given, &(struct words){(char **)machine, 3});
+    if (strcmp(accelerator, "kvm") == 0)
+        add_all(given, &(struct words){(char **)device, 3});
+}
+
 void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter)
 {
     static const char place[] = "/dev/.sandwright-kernel";
     const char *program = find_program(run, run->plan.kernel);
     struct words all = {0};
     if (program == NULL)
-        refuse("%s (User-Mode Linux) is not installed", run->plan.kernel);
-    char *const bind[] = {"--ro-bind", (char *)program, (char *)place};
-    add_all(given, &(struct words){(char **)bind, 3});
+        refuse("%s (%s) is not installed", run->plan.kernel, run->plan.accelerator != NULL ? "QEMU" : "User-Mode Linux");
+    if (run->plan.accelerator != NULL)
+        bind_machine(given, run->plan.accelerator);
+    else {
+        char *const bind[] = {"--ro-bind", (char *)program, (char *)place};
+        add_all(given, &(struct words){(char **)bind, 3});
+    }
     add(&all, (char *)init);
     add(&all, "--vm");
-    add_words(run, &all, bell_word, filter, place);
+    add_words(run, &all, bell_word, filter, run->plan.accelerator != NULL ? program : place);
     run->command = all.at;
 }
 
@@ -105,6 +124,7 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
         bytes_add(&outputs[frame == ERRORS && !one_output], content, length);
         break;
     case RECEIVED:
+        ready = true;
         lessen(&on_line, line_take_number(content, length));
         break;
     case TAKEN:
@@ -175,7 +195,7 @@ static void write_line(void)
 static void relay_once(int most)
 {
     bool room = !ended && !gone && bytes_held(&outputs[0]) < HELD && bytes_held(&outputs[1]) < HELD;
-    bool says = ready && !exited && bytes_held(&out) > 0 && on_line < LINE_AHEAD;
+    bool says = (ready || machine.accelerator != NULL) && !exited && bytes_held(&out) > 0 && on_line < LINE_AHEAD;
     struct pollfd each[] = {
         {.fd = room || says ? machine.line : -1, .events = (short)((room ? POLLIN : 0) | (says ? POLLOUT : 0))},
         {.fd = signals, .events = POLLIN},
@@ -215,10 +235,19 @@ static void relay(void)
         relay_once(-1);
 }
 
+/* What was ready when it was copied is told nothing but what it doesn't know: how late it is. */
+static void restore(const char *accelerator)
+{
+    struct timespec now;
+    machine.accelerator = accelerator;
+    clock_gettime(CLOCK_REALTIME, &now);
+    line_say(&out, CLOCK, (int64_t[]){now.tv_sec, now.tv_nsec}, 2 * sizeof(int64_t));
+}
+
 _Noreturn void vm_main(char **words)
 {
     sigset_t all;
-    for (int index = 0; index < 7; index++)
+    for (int index = 0; index < 8; index++)
         if (words[index] == NULL)
             refuse("give a command to run");
     sigfillset(&all);
@@ -232,6 +261,8 @@ _Noreturn void vm_main(char **words)
     if (bell >= 0)
         fcntl(bell, F_SETFD, FD_CLOEXEC);
     lead_session();
+    if (strcmp(words[7], UML) != 0)
+        restore(words[7]);
     one_output = vm_say(&out, machine.here, terminal, words);
     vm_start(&machine, words[2], words[3]);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -1,4 +1,4 @@
-/* What the parts of the relay to a kernel of the sandbox's own share: vm.c, vmsay.c, vmkernel.c. */
+/* What the parts of the relay to a kernel of the sandbox's own share: vm.c, vmsay.c, vmkernel.c, qemu.c. */
 #ifndef VM_H
 #define VM_H
 
@@ -15,6 +15,7 @@ struct machine {
     struct run *here;      /* under landlock; else NULL, and it is what the sandbox that we are in shows */
     const char *init;      /* the first program inside */
     const char *directory; /* of the kernel's process */
+    const char *accelerator; /* of QEMU, whose machine is restored; NULL: User-Mode Linux */
     pid_t process;
     int line;
 };
@@ -28,5 +29,10 @@ void vm_start(struct machine *machine, const char *program, const char *memory);
 int vm_console(void);            /* to be heard when there is something; -1: no more is taken from it */
 void vm_hear(void);
 const char *vm_last_words(void); /* what it said last, or why it panicked */
+
+/* qemu.c: the machine of `memory` MiB that lies here, restored; before the fork, and behind it. */
+#define QEMU_PLACE "/dev/.sandwright-machine"
+void qemu_prepare(const char *memory);
+_Noreturn void qemu_become(const char *program, const char *accelerator, const char *memory, int its_line);
 
 #endif

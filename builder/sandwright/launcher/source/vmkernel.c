@@ -53,11 +53,15 @@ static _Noreturn void become_kernel(const struct machine *machine, const char *p
     its_line = fcntl(its_line, F_DUPFD_CLOEXEC, LINE + 1);
     its_console = fcntl(its_console, F_DUPFD_CLOEXEC, LINE + 1);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || nothing < 0 || dup2(nothing, 0) < 0 || dup2(its_console, 1) < 0 ||
-        dup2(its_console, 2) < 0 || dup2(its_line, LINE) < 0)
+        dup2(its_console, 2) < 0)
+        _exit(NOT_RUN);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (machine->accelerator != NULL)
+        qemu_become(program, machine->accelerator, memory, its_line);
+    if (dup2(its_line, LINE) < 0)
         _exit(NOT_RUN);
     close_others(kept, 1);
     stay_on_one_processor();
-    sigprocmask(SIG_SETMASK, &none, NULL);
     execve(program, words, variables);
     say("%s: %s", program, strerror(errno));
     _exit(NOT_RUN);
@@ -80,6 +84,8 @@ void vm_start(struct machine *machine, const char *program, const char *memory)
 {
     int lines[2], consoles[2];
     check_memory(machine, memory);
+    if (machine->accelerator != NULL)
+        qemu_prepare(memory);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0 || pipe2(consoles, O_CLOEXEC) != 0 ||
         fcntl(lines[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(consoles[0], F_SETFL, O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");

@@ -199,7 +199,7 @@ bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
         say_mounts();
     for (char **each = environ; *each != NULL; each++)
         say_word(VARIABLE, *each);
-    for (words = say_paths(say_paths(words + 7, HIDDEN_PATH), READ_ONLY_PATH); *words != NULL; words++)
+    for (words = say_paths(say_paths(words + 8, HIDDEN_PATH), READ_ONLY_PATH); *words != NULL; words++)
         say_word(WORD_OF_COMMAND, *words);
     line_say(out, BEGIN, NULL, 0);
     return one_output;

@@ -35,6 +35,8 @@ PROPERTIES = Properties(
 )
 """What others have to know of it."""
 
+QEMU_FORM = "vm-kvm"
+WITH_QEMU = "its kernel runs in QEMU with KVM"
 LANDLOCK = "vm-landlock"
 WEAKER = "around its kernel stands Landlock, and no namespace"
 
@@ -57,15 +59,46 @@ def _backend_landlock() -> Backend:
     return VmLandlock()
 
 
+def _declare_kvm() -> Declaration:
+    from sandwright.methods.vm.kvm import WITH_KVM  # noqa: PLC0415
+
+    return WITH_KVM
+
+
+def _artifacts_kvm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    from sandwright.methods.vm.kvm import render_vm_kvm  # noqa: PLC0415
+
+    return render_vm_kvm(policy)
+
+
+def _expect_kvm() -> Mapping[str, Answers]:
+    from sandwright.methods.vm.kvm import EXPECTED_KVM  # noqa: PLC0415
+
+    return EXPECTED_KVM
+
+
+def _backend_kvm() -> Backend:
+    from sandwright.methods.vm.kvm import VmKvm  # noqa: PLC0415
+
+    return VmKvm()
+
+
 FORMS: Mapping[str, Form] = {
+    QEMU_FORM: Form(
+        instead=WITH_QEMU,
+        declare=_declare_kvm,
+        make_artifacts=_artifacts_kvm,
+        make_backend=_backend_kvm,
+        expect=_expect_kvm,
+    ),
     LANDLOCK: Form(
         instead=WEAKER,
         declare=_declare_landlock,
         make_artifacts=_artifacts_landlock,
         make_backend=_backend_landlock,
-    )
+    ),
 }
-"""Where no namespace can be made."""
+"""Where User-Mode Linux isn't, or where no namespace can be made."""
 
 
 def declare() -> Declaration:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
@@ -36,13 +36,21 @@ class Vm(Bwrap):
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it with a policy that hides one directory."""
-        if lacking := _lacking(self.name, self.programs(), host):
+        if lacking := self.lacking(host):
             return lacking
 
         def explain(failed: Failed) -> tuple[Code, str, str]:
             return explained(failed, host)
 
-        return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explain)
+        return judged(self.name, try_out(self, HOST_ROOT, limit=limit, environment=self.trial()), explain)
+
+    def lacking(self, host: MachineFacts) -> Preflight | None:
+        """What isn't there."""
+        return _lacking(self.name, self.programs(), host)
+
+    def trial(self) -> Mapping[str, str]:
+        """What the launcher of a trial is told besides."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -73,9 +81,9 @@ class VmLandlock(Landlock):
 def _lacking(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
     """What isn't there."""
     if host.os != "linux":
-        return Preflight(method, "wrong-system", f"User-Mode Linux is Linux'; this is {host.os}")
+        return Preflight(method, "wrong-system", f"its kernel is Linux'; this is {host.os}")
     if host.platform != "linux/amd64":
-        return Preflight(method, "wrong-system", "User-Mode Linux runs on amd64 only")
+        return Preflight(method, "wrong-system", "its kernel runs on amd64 only")
     for name in programs:
         if name not in host.programs:
             get = how_to_get(name, host.package_manager)

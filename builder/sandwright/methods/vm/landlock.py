@@ -13,7 +13,7 @@ from sandwright.methods.bwrap.launch import ignored_places
 from sandwright.methods.bwrap.render import start_directory
 from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encoded, grants
-from sandwright.methods.vm.render import guest_fields, needs_amd64
+from sandwright.methods.vm.render import KERNEL, guest_fields, needs_amd64
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
@@ -44,6 +44,7 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     launch = dataclasses.replace(
         common_plan(policy, plan, "landlock"),
         **guest_fields(policy),
+        kernel=KERNEL,
         ignored=ignored_places(policy, plan),
         supervised=True,
         settings=tuple(f"{name}={value}" for name, value in settings.items()),

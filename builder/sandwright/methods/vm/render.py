@@ -38,7 +38,9 @@ OWN_SWITCHES = ("/proc/exitcode", "/proc/sysemu", "/proc/mconsole")
 """What User-Mode Linux has in /proc beside other kernels (arch/um/kernel)."""
 
 
-def render_vm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+def render_vm(
+    policy: ResolvedPolicy, *, kernel: str = KERNEL, accelerator: str | None = None
+) -> tuple[Artifact, ...]:
     """`args`, both filters, the plan of `mounts`, `launch` and its plan. Raise like `render_bwrap`.
 
     Raise RenderError for another processor than amd64, and for less memory than the kernel starts with.
@@ -57,6 +59,8 @@ def render_vm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
         **guest_fields(policy),
+        kernel=kernel,
+        accelerator=accelerator,
         ignored=ignored_places(policy, plan),
     )
     if len(arguments) > MAX_ARGUMENTS:
@@ -68,7 +72,7 @@ def render_vm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 def needs_amd64(policy: ResolvedPolicy) -> None:
     """Raise RenderError for another processor."""
     if architecture(policy) != "amd64":
-        raise RenderError("User-Mode Linux runs on amd64 only")
+        raise RenderError("vm runs on amd64 only")
 
 
 def guest_fields(policy: ResolvedPolicy) -> dict[str, Any]:
@@ -78,8 +82,7 @@ def guest_fields(policy: ResolvedPolicy) -> dict[str, Any]:
         "proxy": False,
         "expose": (),
         "localhost": (),
-        "kernel": KERNEL,
-        "memory": _memory(policy),
+        "memory": memory(policy),
         "cpus": None if cpus is None else int(cpus * 1000),
         "guest_hidden": tuple(hidden_paths()),
         "guest_readonly": (*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
@@ -93,8 +96,10 @@ def _arguments(policy: ResolvedPolicy, arguments: Iterator[str]) -> Iterator[str
     yield from arguments
 
 
-def _memory(policy: ResolvedPolicy) -> int:
-    """MiB. Raise RenderError for too little."""
+def memory(policy: ResolvedPolicy | None) -> int:
+    """MiB of the machine inside, for a policy or for one without limits. Raise RenderError for too little."""
+    if policy is None:
+        return MEMORY
     limit, source = policy.resources.memory, policy.source("resources.memory")
     if limit is None:
         return MEMORY

@@ -267,7 +267,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
         "device-nodes",
         "no device can be made; a FIFO can",
         step("device.make", "mknod", subject.fixture.write / "device", "c"),
-        controls=(step("works", "mknod", subject.fixture.write / "fifo", "p"),),
+        controls=(step("fifo.make", "mknod", subject.fixture.write / "fifo", "p"),),
         never=(subject.fixture.write / "device",),
     )
 

@@ -1,0 +1,206 @@
+/*
+ * QEMU as the machine of a kernel of the sandbox's own (vmkernel.c), in bubblewrap's sandbox as User-Mode Linux is.
+ *
+ * launch --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
+ *
+ * starts a machine outside of any sandbox, which has nothing of the host and runs nothing but its first process (guest.c).
+ * When that is ready the machine is copied into the current directory: `state`, `memory` (pages that aren't empty, each
+ * behind its place), and `machine`, which says what belongs together. Each run restores a copy, and its guest mounts the
+ * host's files then. Who may write that directory is whoever made it, and nobody else; sums are against what spoils files.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "line.h"
+#include "vm.h"
+
+enum { LINE = 3, MONITOR, STATE, PAGE = 4096, RECORD = PAGE + 8, MOST_INDEX = 256 };
+static const char RAM[] = MEMORY "/machine";
+static int monitor = -1, state = -1;
+
+struct file {
+    const unsigned char *at;
+    size_t length;
+};
+
+static void add_these(struct words *all, char *const *words)
+{
+    for (; *words != NULL; words++)
+        add(all, *words);
+}
+
+/* What a machine is, at its first start and whenever it is restored. The 9p device shows what this process sees: `/`. */
+static struct words machine_words(const char *program, const char *accelerator, const char *memory, const char *ram)
+{
+    struct words all = {0};
+    bool kvm = strcmp(accelerator, "kvm") == 0;
+    char *const words[] = {
+        (char *)program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none", "-nic", "none",
+        "-machine", text("q35,accel=%s,memory-backend=ram,usb=off,hpet=off", accelerator),
+        "-cpu", kvm ? "host,-arch-capabilities" : "max", "-smp", "1", "-m", text("%sM", memory),
+        "-object", text("memory-backend-file,id=ram,size=%sM,mem-path=%s,share=on", memory, ram),
+        "-device", "virtio-serial-pci,max_ports=2", "-chardev", text("socket,id=line,fd=%d", LINE),
+        "-device", "virtserialport,chardev=line,nr=1",
+        "-fsdev", "local,id=host,path=/,security_model=none,multidevs=remap",
+        "-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-serial", "file:/dev/fd/1", NULL};
+    add_these(&all, words);
+    return all;
+}
+
+static struct file map(const char *path)
+{
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0 || fstat(file, &status) != 0 || status.st_size == 0)
+        refuse("%s isn't there, or empty", path);
+    void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (at == MAP_FAILED)
+        refuse_errno("%s", path);
+    close(file);
+    return (struct file){at, (size_t)status.st_size};
+}
+
+static uint64_t sum(struct file file)
+{
+    uint64_t sums[4] = {1, 2, 3, 4}, all = file.length;
+    for (size_t at = 0; at < file.length; at += sizeof sums) {
+        uint64_t words[4] = {0};
+        size_t left = file.length - at;
+        memcpy(words, file.at + at, left < sizeof words ? left : sizeof words);
+        for (int index = 0; index < 4; index++) {
+            uint64_t mixed = (sums[index] ^ words[index]) * 0x9E3779B97F4A7C15ULL;
+            sums[index] = mixed << 31 | mixed >> 33;
+        }
+    }
+    for (int index = 0; index < 4; index++)
+        all = (all ^ sums[index]) * 0xD6E8FEB86659FD93ULL;
+    return all;
+}
+
+/* One line, of all that has to be so. */
+static char *index_of(const char *memory, struct file ram, struct file rest)
+{
+    return text("sandwright-machine 1 %s %zu %016llx %zu %016llx\n", memory, ram.length, (unsigned long long)sum(ram), rest.length,
+                (unsigned long long)sum(rest));
+}
+
+/* ---- a run */
+static void write_memory(struct file packed, long size)
+{
+    int ram = open(RAM, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (ram < 0 || ftruncate(ram, size << 20) != 0)
+        refuse_errno("%s", RAM);
+    for (size_t at = 0; at < packed.length; at += RECORD) {
+        uint64_t place;
+        memcpy(&place, packed.at + at, sizeof place);
+        if (place % PAGE != 0 || place >= (uint64_t)size << 20 || pwrite(ram, packed.at + at + sizeof place, PAGE, (off_t)place) != PAGE)
+            refuse("the machine's memory can't be restored");
+    }
+    close(ram);
+}
+
+void qemu_prepare(const char *memory)
+{
+    static const char orders[] =
+        "{\"execute\":\"qmp_capabilities\"}"
+        "{\"execute\":\"migrate-set-capabilities\",\"arguments\":{\"capabilities\":"
+        "[{\"capability\":\"x-ignore-shared\",\"state\":true}]}}"
+        "{\"execute\":\"migrate-incoming\",\"arguments\":{\"uri\":\"fd:5\"}}";
+    struct stat status;
+    size_t length;
+    int ends[2], directory = open(QEMU_PLACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
+        refuse("the machine's directory is not this user's alone");
+    struct file ram = map(QEMU_PLACE "/memory"), rest = map(QEMU_PLACE "/state");
+    const char *index = read_file(directory, "machine", MOST_INDEX, &length);
+    if (index == NULL || ram.length % RECORD != 0 || strcmp(index, index_of(memory, ram, rest)) != 0)
+        refuse("the machine that was kept is spoiled, or of another memory: remove the directory that SANDWRIGHT_MACHINE names");
+    write_memory(ram, strtol(memory, NULL, 10));
+    if ((state = openat(directory, "state", O_RDONLY | O_CLOEXEC)) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
+        write(ends[0], orders, sizeof orders - 1) != sizeof orders - 1)
+        refuse_errno("the machine can't be restored");
+    monitor = ends[1]; /* the other end stays open: QEMU answers there */
+}
+
+_Noreturn void qemu_become(const char *program, const char *accelerator, const char *memory, int its_line)
+{
+    static const int kept[] = {LINE, MONITOR, STATE};
+    char *const nothing[] = {NULL};
+    char *const more[] = {"-incoming", "defer", "-chardev", text("socket,id=monitor,fd=%d", MONITOR), "-mon", "chardev=monitor,mode=control",
+                          "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny", NULL};
+    struct words all = machine_words(program, accelerator, memory, RAM);
+    int files[] = {its_line, monitor, state};
+    for (int index = 0; index < 3; index++)
+        files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, STATE + 1);
+    for (int index = 0; index < 3; index++)
+        if (files[index] < 0 || dup2(files[index], LINE + index) < 0)
+            _exit(NOT_RUN);
+    close_others(kept, 3);
+    add_these(&all, more);
+    execve(program, all.at, nothing);
+    say("%s: %s", program, strerror(errno));
+    _exit(NOT_RUN);
+}
+
+/* ---- the copy */
+static void pack(const char *ram)
+{
+    static const unsigned char empty[PAGE];
+    struct file whole = map(ram);
+    FILE *packed = fopen("memory", "wxe");
+    for (uint64_t at = 0; packed != NULL && at < whole.length; at += PAGE)
+        if (memcmp(whole.at + at, empty, PAGE) != 0) {
+            fwrite(&at, sizeof at, 1, packed);
+            fwrite(whole.at + at, PAGE, 1, packed);
+        }
+    if (packed == NULL || ferror(packed) != 0 || fclose(packed) != 0 || unlink(ram) != 0)
+        refuse_errno("the machine can't be kept");
+}
+
+_Noreturn void snapshot_main(char **words)
+{
+    static const char orders[] = "migrate_set_capability x-ignore-shared on\nmigrate \"exec:cat >state\"\nquit\n";
+    static const int kept[] = {LINE};
+    int lines[2], orders_of[2], status;
+    char first;
+    for (int index = 0; index < 5; index++)
+        if (words[index] == NULL)
+            refuse("give a machine");
+    umask(077);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0 || pipe2(orders_of, O_CLOEXEC) != 0)
+        refuse_errno("no pipe can be made");
+    pid_t machine = fork();
+    if (machine == 0) {
+        struct words all = machine_words(words[0], words[1], words[2], "memory.raw");
+        char *const nothing[] = {"PATH=/usr/bin:/bin", NULL};
+        char *const more[] = {"-kernel", words[3], "-initrd", words[4], "-append", "console=ttyS0 quiet panic=-1 oops=panic -- --machine",
+                              "-chardev", "stdio,id=monitor,signal=off", "-mon", "chardev=monitor,mode=readline", NULL};
+        add_these(&all, more);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || dup2(orders_of[0], 0) < 0 || dup2(lines[1], LINE) < 0)
+            _exit(NOT_RUN);
+        close_others(kept, 1);
+        execve(words[0], all.at, nothing);
+        _exit(NOT_RUN);
+    }
+    close(lines[1]);
+    close(orders_of[0]);
+    if (machine < 0 || read(lines[0], &first, 1) != 1 || first != READY ||
+        write(orders_of[1], orders, sizeof orders - 1) != sizeof orders - 1 || waitpid(machine, &status, 0) != machine || status != 0)
+        refuse("the machine doesn't start");
+    pack("memory.raw");
+    char *index = index_of(words[2], map("memory"), map("state"));
+    if (write_file(AT_FDCWD, "machine", index, strlen(index), 0600) != 0)
+        refuse_errno("the machine can't be kept");
+    exit(0);
+}

@@ -1,0 +1,92 @@
+"""The form with QEMU and KVM: a machine of the processor's, in the same sandbox of bubblewrap's."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sandwright.errors import HostError
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
+from sandwright.methods.contract import LIMIT, Preflight, Say, quiet
+from sandwright.methods.properties import Answers
+from sandwright.methods.vm.backend import Vm
+from sandwright.methods.vm.machine import MACHINE, QEMU, machine
+from sandwright.methods.vm.render import memory, render_vm
+from sandwright.methods.vm.support import DECLARATION, PROCESSORS
+from sandwright.policy.declaration import Support
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered, render_with
+
+DEVICE = "/dev/kvm"
+
+WITH_KVM = dataclasses.replace(
+    DECLARATION,
+    support={
+        **DECLARATION.support,
+        "network.own-sockets": Support(
+            "stricter", "without a path: 9p, by which files are seen, has no sockets and FIFOs"
+        ),
+        "resources.cpus": Support("stricter", PROCESSORS.replace("User-Mode Linux", "the machine")),
+    },
+)
+"""The form `vm-kvm`."""
+
+_NO_FILES = "9p, by which files are seen, has no sockets and FIFOs"
+
+EXPECTED_KVM: Mapping[str, Answers] = {
+    "foreign-abi": Answers(
+        "SIGSYS", "this kernel has calls of 32-bit programs, and the filter inside refuses them"
+    ),
+    "fifo.make": Answers("ENXIO", _NO_FILES),
+    "unix.own": Answers("ENXIO", _NO_FILES),
+    "unix.own.temporary": Answers("ENXIO", _NO_FILES),
+}
+"""By claim, where it differs from the method's."""
+
+
+def render_vm_kvm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """What `render_vm` does, for QEMU's machine. Raise like it."""
+    return render_vm(policy, kernel=QEMU, accelerator="kvm")
+
+
+@dataclass(frozen=True)
+class VmKvm(Vm):
+    """The row of QEMU: what is left of a run is what is left of bubblewrap's."""
+
+    name: str = "vm-kvm"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, WITH_KVM, render_vm_kvm)
+
+    def programs(self) -> Sequence[str]:
+        """bubblewrap, and QEMU."""
+        return ("bwrap", QEMU)
+
+    def environment(
+        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+    ) -> Mapping[str, str]:
+        """Where the machine lies, which is made first if it is not there. Raise HostError like `machine`."""
+        if inputs is not None:
+            inputs.ask("program", QEMU)
+        return {MACHINE: str(machine(memory(policy), say=say))}
+
+    def trial(self) -> Mapping[str, str]:
+        """The same for the policy of a trial, which limits nothing. Raise like `machine`."""
+        return {MACHINE: str(machine(memory(None)))}
+
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start a machine with KVM, copy it, restore it: that the device is there says nothing."""
+        if lacking := self.lacking(host):
+            return lacking
+        if not os.access(DEVICE, os.R_OK | os.W_OK):
+            return Preflight(self.name, "kernel-lacks", f"{DEVICE} is not there, or not for this user")
+        try:
+            self.trial()
+        except HostError as error:
+            return Preflight(self.name, "hangs" if "hangs" in str(error) else "not-started", str(error))
+        return super().preflight(host, limit=limit)

@@ -1,0 +1,154 @@
+"""Makes the machines that QEMU restores: a kernel of this host's, started once and copied when it is ready.
+
+A machine lies in a directory that is the user's alone, named by the digest of all that went into it. It has
+seen nothing of the host or of any policy: the host's files are mounted after each restoring.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import places, process
+from sandwright.errors import CommandFailed, HostError
+from sandwright.launcher import LAUNCH
+from sandwright.methods.contract import Say, quiet
+
+QEMU = "qemu-system-x86_64"
+MACHINE = "SANDWRIGHT_MACHINE"
+"""The variable that tells the launcher where a machine lies."""
+
+TIMEOUTS = {"kvm": 15.0, "tcg": 180.0}
+"""Seconds for a first start: with KVM it takes one or two, and where KVM doesn't work it hangs."""
+
+_NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
+_DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
+_FILES = ("machine", "memory", "state")
+
+
+def machine(memory: int, accelerator: str = "kvm", *, say: Say = quiet) -> Path:
+    """The directory of a machine with so many MiB; it is made when it is not there, or not whole.
+
+    `accelerator` is `kvm`, or in tests `tcg`. Raise HostError when it can't be made here, or doesn't start.
+    """
+    kernel, modules = _kernel()
+    initial = initramfs(LAUNCH.path("linux/amd64").read_bytes(), modules)
+    version = process.run(QEMU, "--version").stdout
+    parts = (kernel.read_bytes(), initial, version, f"{memory} {accelerator} {os.uname().machine}".encode())
+    key = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
+    store = Path(places.private(str(Path(places.private(places.cache())).parent / "machines")))
+    place = store / key[:32]
+    if not _is_whole(place):
+        say(f"starting a machine with {memory} MiB, to be restored from then on")
+        _make(place, kernel, initial, memory, accelerator)
+    return place
+
+
+def initramfs(agent: bytes, modules: list[bytes]) -> bytes:
+    """The initial file system of a machine: its first program, and modules in the order of loading."""
+    members = [(name, 0o040755, b"") for name in ("dev", "proc", "sys", "modules")]
+    members += [("init", 0o100755, agent)]
+    members += [(f"modules/{index:02}", 0o100644, each) for index, each in enumerate(modules)]
+    return b"".join(_members([*members, ("TRAILER!!!", 0, b"")]))
+
+
+def _members(members: list[tuple[str, int, bytes]]) -> Iterator[bytes]:
+    """In the format `newc` (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+    for number, (name, mode, content) in enumerate(members, 1):
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        head = b"070701" + b"".join(b"%08X" % each for each in fields) + name.encode() + b"\0"
+        yield head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
+
+
+def _kernel() -> tuple[Path, list[bytes]]:
+    """The newest kernel of this host that can be read and has the drivers, and these. Raise HostError."""
+    for kernel in sorted(Path("/boot").glob("vmlinuz-*"), key=_by_version, reverse=True):
+        tree = Path("/lib/modules") / kernel.name.removeprefix("vmlinuz-")
+        if os.access(kernel, os.R_OK) and (modules := _modules(tree)) is not None:
+            return kernel, modules
+    raise HostError("no kernel in /boot can be read and has drivers for 9p: on Debian, linux-image-amd64 has")
+
+
+def _by_version(path: Path) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", path.name)]
+
+
+def _modules(tree: Path) -> list[bytes] | None:
+    """What has to be loaded, in order; None when something is neither there nor built in."""
+    files = {_name(path.name): path for path in tree.glob("kernel/**/*.ko*")}
+    try:
+        built_in = {_name(Path(line).name) for line in (tree / "modules.builtin").read_text().splitlines()}
+    except OSError:
+        return None
+    order: dict[str, bytes] = {}
+
+    def load(name: str) -> bool:
+        if name in order or name in built_in:
+            return True
+        if name not in files:
+            return False
+        content = _unpacked(files[name])
+        found = _DEPENDS.search(content)
+        before = [_name(each) for each in found[1].decode().split(",") if each] if found else []
+        if not all(map(load, before)):
+            return False
+        order[name] = content
+        return True
+
+    return list(order.values()) if all(map(load, _NEEDED)) else None
+
+
+def _name(file: str) -> str:
+    return file.partition(".ko")[0].replace("-", "_")
+
+
+def _unpacked(path: Path) -> bytes:
+    match path.suffix:
+        case ".xz":
+            import lzma  # noqa: PLC0415 - as is the next
+
+            return lzma.decompress(path.read_bytes())
+        case ".zst":
+            import zstandard  # noqa: PLC0415
+
+            with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+                return reader.read()
+        case _:
+            return path.read_bytes()
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether all of it is there, ours, and of the size that it was made with; the launcher sums it up."""
+    try:
+        words = (place / "machine").read_text().split()
+        sizes = [(place / name).stat().st_size for name in ("memory", "state")]
+        own = all(each.st_uid == os.geteuid() and not each.st_mode & 0o077 for each in _stats(place))
+        return own and len(words) == 7 and [int(words[3]), int(words[5])] == sizes
+    except (OSError, ValueError):
+        return False
+
+
+def _stats(place: Path) -> list[os.stat_result]:
+    return [place.lstat(), *((place / name).lstat() for name in _FILES)]
+
+
+def _make(place: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
+    launch, qemu = LAUNCH.path("linux/amd64"), process.which(QEMU)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="new-") as scratch:
+        made = Path(scratch, "machine")
+        made.mkdir(mode=0o700)
+        Path(scratch, "initramfs").write_bytes(initial)
+        argv = (launch, "--snapshot", qemu, accelerator, str(memory), kernel, Path(scratch, "initramfs"))
+        try:
+            process.run(*argv, cwd=made, timeout=TIMEOUTS[accelerator])
+        except CommandFailed as error:
+            said = error.stderr.strip().splitlines()
+            how = "hangs" if error.status is None else said[-1] if said else "starts no machine"
+            raise HostError(f"QEMU with {accelerator}: {how}") from error
+        shutil.rmtree(place, ignore_errors=True)
+        made.rename(place)
