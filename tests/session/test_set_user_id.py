@@ -80,3 +80,20 @@ def test_one_that_is_there_already_is_named_when_it_was_changed(project: Project
     assert (project.root / "there").read_text() == "elseent"
     assert stat.S_IMODE((project.root / "there").stat().st_mode) == 0o4755
     assert f"{project.root}/there: a set-user-id or set-group-id file" in ended.stderr.decode()
+
+
+@pytest.mark.parametrize("profile", ["default", "build"])
+def test_under_landlock_none_of_the_hosts_files_becomes_one(project: Project, profile: str) -> None:
+    """Landlock holds no modes: other ones can be changed of any file of this user's."""
+    accepted = ("filesystem.protect", "filesystem.attributes", "process.kernel")
+    degrade = "".join(f"  - {{feature: {each}, method: landlock, reason: a test}}\n" for each in accepted)
+    text = f"schema: 1\nmethod: landlock\nprocess: {{seccomp: {profile}}}\ndegrade:\n{degrade}"
+    project.policy.write_text(text)
+    tool = project.home / "tool"
+    tool.write_text("x")
+    tool.chmod(0o755)
+    script = f"chmod 700 {tool} && ! chmod 4700 {tool}; touch made; chmod 4755 made; ls -l made"
+    ended = project.run("sh", "-c", script, options=("--trust-policy",))
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert stat.S_IMODE(tool.stat().st_mode) == 0o700
+    assert not (project.root / "made").stat().st_mode & stat.S_ISUID

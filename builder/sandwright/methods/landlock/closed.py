@@ -29,6 +29,7 @@ FAST_OPEN = 0x20000000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 TYPE, STREAM = 0xF, 1
 TCP = 6
+SET_USER_ID = 0o4000
 FLAGS = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR (linux/fs.h)."""
 
@@ -88,7 +89,7 @@ def _names() -> Iterator[SeccompRule]:
 
 
 def _attributes(*, owners: bool = False) -> Iterator[SeccompRule]:
-    """Of files that may not be written. Modes and times stay, as builds and Git change those of their own."""
+    """Of files that may not be written. Other modes and times stay: builds and Git change those of theirs."""
     if not owners:
         yield _rule("chown fchown fchownat lchown", why="No right of Landlock's holds owners.")
     yield _rule(
@@ -97,6 +98,12 @@ def _attributes(*, owners: bool = False) -> Iterator[SeccompRule]:
         action=refusal("EOPNOTSUPP"),
     )
     yield _rule("file_setattr", why="The same of a file's flags.", action=ENOSYS)
+    for names, argument in (("chmod fchmod", 1), ("fchmodat fchmodat2", 2)):
+        yield _rule(
+            names,
+            masked(argument, SET_USER_ID, SET_USER_ID),
+            why="Whoever runs such a file becomes its owner, and any file of this user's may be meant.",
+        )
     for request in FLAGS:
         yield _rule(
             "ioctl", masked(1, request), why="The same of a file's flags, also where it is only read."
