@@ -137,6 +137,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
 
         def _bytes(self, size: int) -> None:
             self._head(size)
+            self.connection.settimeout(None)  # who reads slowly still reads
             while size > 0:
                 self.wfile.write(_BLOCK[:size])
                 size -= len(_BLOCK)

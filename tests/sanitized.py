@@ -12,7 +12,7 @@ from sandwright.launcher import LAUNCH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
 HARNESS = Path(__file__).parent / "launcher" / "harness.c"
-MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c"))
+MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c", "tunnelled.c"))
 INCLUDED = ("main", "text", "placeholders", "broker", "names", "record", "paths", "pathnames")
 """What the harness replaces or includes."""
 

@@ -34,6 +34,8 @@ METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
     pytest.param("oci", marks=pytest.mark.needs("runc")),
     pytest.param("gvisor", marks=pytest.mark.needs("runsc")),
+    pytest.param("vm", marks=pytest.mark.needs("bwrap", "linux.uml")),
+    pytest.param("vm-landlock", marks=pytest.mark.needs("linux.uml")),
 ]
 
 CURL = "curl -sS --max-time 5 -o /dev/null -w '%{http_code}\\n'"
@@ -58,7 +60,7 @@ def resolved(method: str, project: Path, more: str = "") -> ResolvedPolicy:
     """A policy that lets two hosts through, and reads the host where the method does."""
     degrade = "[{feature: network.other-sockets, method: bwrap, reason: a test}]"
     text = (
-        f"schema: 1\nmethod: {method}\nextends: [default]\ndegrade: {degrade}\n"
+        f"schema: 1\nmethod: {method.partition('-')[0]}\nextends: [default]\ndegrade: {degrade}\n"
         f"network: {{mode: proxy, allow: [web.example, '*.wild.example']}}\n{more}"
     )
     loaded = Policy.from_text(text)
@@ -97,7 +99,7 @@ def sandbox(request: pytest.FixtureRequest, world: World, names: Path, tmp_path:
     policy = resolved(method, project)
     folder = write_artifacts(tmp_path / "out", render(policy, method).artifacts)
     environment = {"PATH": os.environ["PATH"]}
-    if method != "bwrap":
+    if method in ("oci", "gvisor"):
         environment["SANDWRIGHT_ROOTFS"] = str(request.getfixturevalue("root"))
     with proxy(policy, hosts_file=names) as running:
         yield Sandbox(f"{folder}/launch", {**environment, **running.environment}, running)

@@ -79,6 +79,7 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 
 bool feed_recorder(const char *content, size_t length);      /* recorder.c */
 bool feed_named(const unsigned char *content, size_t length); /* named.c */
+bool feed_tunnels(char *content, size_t length, size_t *taken); /* tunnelled.c */
 
 #include <setjmp.h>
 
@@ -294,6 +295,13 @@ static void show_keystore(const char *content, size_t length)
         show("%02x", (unsigned char)store[index]);
 }
 
+static void show_tunnels(char *content, size_t length)
+{
+    size_t taken;
+    bool fine = feed_tunnels(content, length, &taken);
+    show("%d %zu", fine, taken);
+}
+
 static void feed(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -341,6 +349,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'v':
         show("%d", feed_named((const unsigned char *)content, length));
+        break;
+    case 'g':
+        show_tunnels(content, length);
         break;
     case 'w':
         show_device(ended);

@@ -178,6 +178,61 @@ def test_filters_that_are_not_known(harness: Path) -> None:
     assert told == [*["not known"] * len(bad), "7fff0000"]
 
 
+def frame(kind: bytes, *numbers: int, body: bytes = b"") -> bytes:
+    """One of the line to a kernel of its own."""
+    content = struct.pack(f"<{len(numbers)}i", *numbers) + body
+    return kind + struct.pack("<I", len(content)) + content
+
+
+BEGIN, BYTES, TAKEN, CLOSE = b"3", b"4", b"5", b"6"
+THERE, NOBODY, LATER = 3, 4, 5  # ports of the harness
+AHEAD = 1 << 15
+
+
+@pytest.mark.needs("cc")
+def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
+    """How many frames are taken, of which the last may break the rules; its own numbers are odd."""
+    begun, later = frame(BEGIN, 1, THERE), frame(BEGIN, 1, LATER)
+    right = {
+        frame(BEGIN, 255, THERE): 1,
+        begun + frame(BYTES, 1, body=b"a" * AHEAD) + frame(BYTES, 1) + frame(TAKEN, 1, 100): 4,
+        begun + frame(BYTES, 1) + frame(CLOSE, 1): 3,
+        later + frame(BYTES, 1, body=b"a" * AHEAD): 2,
+        frame(BEGIN, 1, NOBODY) + frame(BYTES, 1, body=b"a") + frame(CLOSE, 1) + begun: 4,
+        b"".join(frame(BEGIN, each, THERE) for each in range(1, 256, 2)): 128,
+        begun + (frame(BYTES, 1, body=b"a")) * 3000: 3001,
+    }
+    wrong = {
+        frame(BEGIN, 0, THERE): 0,  # ours
+        frame(BEGIN, -1, THERE): 0,
+        frame(BEGIN, 257, THERE): 0,
+        frame(BEGIN, 1, 0): 0,
+        frame(BEGIN, 1, 65536): 0,
+        frame(BEGIN, 1): 0,
+        frame(BEGIN, 1, THERE, 0): 0,
+        frame(BYTES): 0,
+        frame(BYTES, 1, body=b"a"): 0,
+        frame(TAKEN, 1, 1): 0,
+        frame(CLOSE, 1): 0,
+        frame(b"O", 1): 0,
+        begun + begun: 1,
+        begun + frame(BYTES, 1, body=b"a" * (AHEAD + 1)): 1,
+        later + frame(BYTES, 1, body=b"a" * AHEAD) + frame(BYTES, 1, body=b"a"): 2,
+        begun + frame(BYTES, 1) + frame(BYTES, 1, body=b"a"): 2,
+        begun + frame(BYTES, 1) + frame(BYTES, 1): 2,
+        begun + frame(CLOSE, 1) + frame(BYTES, 1, body=b"a"): 2,
+        later + frame(CLOSE, 1) + frame(CLOSE, 1): 2,
+        begun + frame(TAKEN, 1, 101): 1,
+        begun + frame(TAKEN, 1, 0): 1,
+        begun + frame(TAKEN, 1, -5): 1,
+    }
+    told = fed(harness, [b"g\0" + each for each in (*right, *wrong)])
+    assert [each.split()[:2] for each in told] == [
+        *(["1", str(count)] for count in right.values()),
+        *(["0", str(count)] for count in wrong.values()),
+    ]
+
+
 @pytest.mark.needs("cc")
 def test_what_proc_tells_of_a_caller(harness: Path) -> None:
     """Signals that it would handle now, and the device of a mount."""

@@ -276,13 +276,11 @@ UNLIKE = {"network/unix-socket", "network/later-socket", "network/project-socket
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        ("network: {mode: proxy, allow: [a.example]}", "network.proxy"),
         ("network: {mode: host}", "network.host"),
-        ("network: {localhost: [8080]}", "network.localhost"),
         ("network: {unix_sockets: [/run/a]}", "network.unix-sockets"),
     ],
 )
-def test_what_needs_a_network_is_refused_before_a_start(text: str, refused: str, tmp_path: Path) -> None:
+def test_what_needs_the_hosts_network_is_refused(text: str, refused: str, tmp_path: Path) -> None:
     policy = resolver(f"schema: 1\nmethod: vm\n{text}\n", tmp_path / "project")(())
     with pytest.raises(RenderError, match=refused):
         check_expressible(policy, DECLARATION)

@@ -13,6 +13,7 @@
 
 #include "landlock.h"
 #include "launch.h"
+#include "vmports.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
 enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100, GUEST = CONFINED,
@@ -57,7 +58,7 @@ static void check(struct run *run)
     add_all(&given, &(struct words){(char **)first_bind, 4});
     const char *bell_word = run->terminal ? text("%d", BELL) : "-";
     if (run->plan.kernel != NULL)
-        vm_command(run, &given, INIT, bell_word, text("%d", GUEST));
+        vm_command(run, &given, INIT, bell_word, text("%d", GUEST), vmports_wanted(run) ? text("%d", GUEST + 1) : "-");
     else
         init_command(run, INIT, bell_word);
     if (run->plan.shims) {
@@ -68,7 +69,7 @@ static void check(struct run *run)
         add_all(&given, &(struct words){(char **)bind, 5});
         add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
     }
-    if (run->plan.resolver_place != NULL) {
+    if (run->plan.resolver_place != NULL && run->plan.kernel == NULL) {
         char *const bind[] = {"--ro-bind", text("%s/resolv.conf", run->directory), (char *)run->plan.resolver_place};
         add_all(&given, &(struct words){(char **)bind, 3});
     }
@@ -163,7 +164,7 @@ static _Noreturn void become(struct run *run, bool tries)
                    run->plan.kernel == NULL ? notify_asking() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
-                   bell[1], run->plan.kernel != NULL ? artifact(run, "guest.bpf") : -1};
+                   bell[1], run->plan.kernel != NULL ? artifact(run, "guest.bpf") : -1, vmports_channel()};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
     for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
@@ -171,6 +172,8 @@ static _Noreturn void become(struct run *run, bool tries)
     give_ignored(run);
     if (run->plan.kernel != NULL && !tries)
         give(files[BELL + 1 - ARGUMENTS], GUEST);
+    if (vmports_wanted(run) && !tries)
+        give(files[BELL + 2 - ARGUMENTS], GUEST + 1);
     static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
     for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
         add(&all, (char *)words[index]);
@@ -242,7 +245,7 @@ static void hold(struct run *run, pid_t number)
     watch_start(run, &watch);
     run->watch = &watch;
     run->wakes = watch.says;
-    if ((run->plan.proxy && !egress_open(run, first, true)) ||
+    if ((run->plan.proxy && run->plan.kernel == NULL && !egress_open(run, first, true)) ||
         (ports_wanted(run) && !ports_open(network_of(first), true))) {
         refused = true;
         end(run);

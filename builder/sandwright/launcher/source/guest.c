@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "guest.h"
+#include "guestnet.h"
 #include "launch.h"
 
 enum {
@@ -92,14 +93,18 @@ static void take_frame(enum frame frame, const unsigned char *content, size_t le
         break;
     }
     default:
-        guest_refuse("a frame");
+        if (!tunnels_take(&guest_tunnels, frame, content, length))
+            guest_refuse("a frame");
     }
 }
 
 static void begin(bool said)
 {
-    if (said)
-        guest_command(&set, guest_system(&set), &job);
+    if (said) {
+        int procs = guest_system(&set);
+        guest_network(line);
+        guest_command(&set, procs, &job);
+    }
     begun = said;
 }
 
@@ -158,6 +163,8 @@ static bool take_output(int number)
     return got > 0;
 }
 
+static void attend(int most);
+
 static _Noreturn void finish_run(int wait_status)
 {
     kill(-1, SIGKILL);
@@ -168,6 +175,8 @@ static _Noreturn void finish_run(int wait_status)
                (job.outputs[number] >= 0 && job.outputs[number] == job.master &&
                 poll(&(struct pollfd){.fd = job.master, .events = POLLIN}, 1, QUIET) > 0))
             flush();
+    for (long until = milliseconds() + TUNNELS_LAST; tunnels_hold(&guest_tunnels) && milliseconds() < until;)
+        attend(QUIET);
     sync();
     line_number(&out, ENDED, exit_status(wait_status));
     guest_end();
@@ -190,18 +199,19 @@ static void take_children(void)
     }
 }
 
-static void attend(void)
+static void attend(int most)
 {
-    bool room = bytes_held(&out) < HELD;
+    bool carries = guest_tunnels.reach != NULL, room = bytes_held(&out) < HELD && (!carries || tunnels_room(&out));
     bool feeds = job.input >= 0 && (bytes_held(&pending) > 0 || (input_ended && job.input != job.master));
-    struct pollfd each[] = {
+    struct pollfd each[5 + TUNNELS_WAITS] = {
         {.fd = line, .events = (short)(POLLIN | (bytes_held(&out) > 0 ? POLLOUT : 0))},
         {.fd = signals, .events = POLLIN},
         {.fd = feeds ? job.input : -1, .events = POLLOUT},
         {.fd = room ? job.outputs[0] : -1, .events = POLLIN},
         {.fd = room ? job.outputs[1] : -1, .events = POLLIN},
     };
-    if (poll(each, sizeof each / sizeof *each, -1) < 0)
+    size_t count = 5 + (carries ? tunnels_wait(&guest_tunnels, &out, each + 5) : 0);
+    if (poll(each, count, most) < 0)
         return;
     if ((each[0].revents & (POLLIN | POLLHUP)) != 0)
         take_line();
@@ -212,6 +222,8 @@ static void attend(void)
             take_output(number);
     if (each[1].revents != 0)
         take_children();
+    if (carries)
+        tunnels_turn(&guest_tunnels, each + 5, &out);
     if (!bytes_write(&out, line, SIZE_MAX))
         guest_end();
 }
@@ -260,5 +272,5 @@ _Noreturn void guest_main(bool machine)
         guest_refuse("signals");
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (;;)
-        attend();
+        attend(-1);
 }

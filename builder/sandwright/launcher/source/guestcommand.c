@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "guest.h"
+#include "guestnet.h"
 #include "launch.h"
 
 enum { MOST_FILES = 1 << 20 /* fs.nr_open */ };
-static const uid_t NOBODYS = (uid_t)-2; /* the last that there is */
 
 static int slave = -1, its[3] = {-1, -1, -1}; /* the command's */
 
@@ -109,7 +109,8 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
             guest_refuse("no command");
         return true;
     default:
-        guest_refuse("a frame");
+        if (!guest_network_setting(frame, word_of(content, length)))
+            guest_refuse("a frame");
     }
     return false;
 }
@@ -194,16 +195,6 @@ static void make_terminal(const struct settings *set, struct job *job)
     job->input = job->outputs[0] = job->master;
 }
 
-/* Root inside would be this process's user, too, which may stop it, end it, and take its descriptors from it (prlimit(2)). */
-static void be_nobodys(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct all[2];
-    if (syscall(SYS_capget, &header, all) != 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
-        setresuid(NOBODYS, NOBODYS, NOBODYS) != 0 || syscall(SYS_capset, &header, all) != 0)
-        guest_refuse("a user");
-}
-
 void guest_command(const struct settings *set, int procs, struct job *job)
 {
     sigset_t none;
@@ -221,7 +212,6 @@ void guest_command(const struct settings *set, int procs, struct job *job)
     else
         make_pipe(&set->identity, job, 2);
     lead_session();
-    be_nobodys();
     job->pid = fork();
     if (job->pid < 0)
         guest_refuse("a process");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launch.h"
+#include "vmports.h"
 
 enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
 
@@ -304,6 +305,7 @@ _Noreturn void keep(struct run *run, int socket)
     if (run->method->prepare != NULL)
         run->method->prepare(run);
     ports_start(run);
+    vmports_start(run);
     for (int starts = 1;; starts++) {
         if (!launcher_there())
             end_keeper(NOT_RUN);

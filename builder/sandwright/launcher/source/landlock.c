@@ -23,6 +23,7 @@
 #include "denied.h"
 #include "landlock.h"
 #include "paths.h"
+#include "vmports.h"
 
 enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
 enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
@@ -324,7 +325,7 @@ static _Noreturn void become(struct run *run)
     char *none = NULL, *const *all = variables.count == 0 ? &none : variables.at;
     notify_confine();
     if (kernel != NULL)
-        vm_here(run, bell[1], kernel, temporary(run), all);
+        vm_here(run, bell[1], vmports_channel(), kernel, temporary(run), all);
     if (run->terminal)
         init_here(bell[1], run->command, all);
     exec_command(run->command, all);
@@ -353,7 +354,7 @@ static void start(struct run *run)
     landlock_enter(rules);
     if (chdir(kernel != NULL ? "/" : run->plan.start_directory) != 0)
         refuse_errno("%s can't be entered", run->plan.start_directory);
-    close_others((int[]){bell[1], notify_channel()}, 2);
+    close_others((int[]){bell[1], notify_channel(), vmports_channel()}, 3);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)
         _exit(NOT_RUN);
     become(run);

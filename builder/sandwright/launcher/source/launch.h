@@ -215,10 +215,11 @@ int make_bell(const char *path);          /* a file, whose reading is seen by wh
 
 /* ---- vm.c, guest.c: a kernel of the command's own (plan.kernel), in bubblewrap's sandbox */
 /* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
-void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter);
+void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,
+                const char *ways);
 _Noreturn void vm_main(char **words);     /* the first process of bubblewrap's sandbox */
 /* Or under landlock, child: the same, with the `program` of the kernel. `bell` is -1 without; `own` is a directory of the run's. */
-_Noreturn void vm_here(struct run *run, int bell, const char *program, const char *own, char *const *variables);
+_Noreturn void vm_here(struct run *run, int bell, int ways, const char *program, const char *own, char *const *variables);
 _Noreturn void snapshot_main(char **words); /* qemu.c */
 _Noreturn void guest_main(bool machine);  /* the first process of that kernel; `machine`: QEMU's */
 

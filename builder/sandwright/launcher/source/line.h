@@ -32,11 +32,21 @@ enum frame {
     TERMINAL = 't', /* struct terminal_of */
     CLOSED = 'q', /* a number: nobody reads that output (0, errors: 1) any more */
     ONE_OUTPUT = '2', /* standard error is what standard output is */
+    LISTEN = 'o', /* a port, in digits, as what follows has them: it leads to the same outside */
+    EXPOSED = 'e', /* a port to which connections may come from outside */
+    NAME_OF_HOST = 'a', /* that is resolved inside, */
+    NAME_PORT = 'j',    /* on these ports led through the proxy, */
+    RESOLVER = '9',     /* and what lies over this file says so */
     BEGIN = 'b',
     /* To the guest, after it. */
     INPUT = 'i', /* nothing: it has ended */
     SIGNAL = 's', /* a number */
     SIZE = 'w', /* struct winsize */
+    /* From both ends, after BEGIN (tunnels.c). A number stands first. */
+    CARRY = '3',         /* a connection begins, to the port that follows */
+    CARRIED = '4',       /* bytes of it; none: that direction has ended */
+    CARRIED_TAKEN = '5', /* so many of them */
+    CARRIED_CLOSE = '6',
     /* From the guest. */
     READY = 'R', /* the first: nothing is sent before */
     OUTPUT = 'O',

@@ -22,7 +22,7 @@
 #include "launch.h"
 #include "ports.h"
 
-enum { MOST = 64, BACKLOG = 128, ANSWER = 10000, PATIENCE = 5000 }; /* ports; milliseconds */
+enum { MOST = PASSED / 2, BACKLOG = 128, ANSWER = 10000, PATIENCE = 5000 }; /* ports; milliseconds */
 
 static struct way host[2 * MOST], inner[2 * MOST];
 static size_t host_count, inner_count;
@@ -30,10 +30,10 @@ static int asks[2] = {-1, -1}; /* of who makes the sandbox, and of who makes the
 
 bool ports_wanted(const struct run *run)
 {
-    return run->plan.expose.count + run->plan.localhost.count > 0 || names_wanted(run);
+    return run->plan.kernel == NULL && (run->plan.expose.count + run->plan.localhost.count > 0 || names_wanted(run));
 }
 
-static int listening(int end, const void *address, unsigned length)
+int ports_listen(int end, const void *address, unsigned length)
 {
     return bind(end, address, length) == 0 ? listen(end, BACKLOG) : -1;
 }
@@ -45,7 +45,7 @@ static const char *listen_all(const struct words *ports, struct way *ways, size_
     for (size_t index = 0; index < ports->count && index < MOST; index++)
         for (int each = 0; each < 2; each++) {
             unsigned short port = (unsigned short)atoi(ports->at[index]);
-            int end = loopback_socket(families[each], port, listening);
+            int end = loopback_socket(families[each], port, ports_listen);
             if (end >= 0)
                 ways[(*count)++] = (struct way){end, port};
             else if (families[each] == AF_INET || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT))
@@ -63,6 +63,12 @@ void ports_check(struct run *run)
         refuse("network.expose: port %s of this machine's localhost is taken", port);
     if (port != NULL)
         refuse_errno("network.expose: port %s of this machine's localhost", port);
+}
+
+size_t ports_listeners(const struct way **ways)
+{
+    *ways = host;
+    return host_count;
 }
 
 void ports_release(void)
@@ -119,10 +125,9 @@ static void drop_rights(void)
         refuse_errno("rights can't be given up");
 }
 
-/* Words of any size and descriptors, in one message. */
-static ssize_t pass(int socket, struct iovec words, const int *files, size_t number)
+ssize_t pass_files(int socket, struct iovec words, const int *files, size_t number)
 {
-    char control[CMSG_SPACE(2 * MOST * sizeof *files)] = {0};
+    char control[CMSG_SPACE(PASSED * sizeof *files)] = {0};
     struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1};
     if (number > 0) {
         message.msg_control = control;
@@ -136,10 +141,9 @@ static ssize_t pass(int socket, struct iovec words, const int *files, size_t num
     return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
-/* How many descriptors came; -1 at the end, and with words of another size. */
-static int take_passed(int socket, struct iovec words, int *files)
+int take_files(int socket, struct iovec words, int files[PASSED])
 {
-    char control[CMSG_SPACE(2 * MOST * sizeof *files)];
+    char control[CMSG_SPACE(PASSED * sizeof *files)];
     struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     struct cmsghdr *head = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
@@ -164,7 +168,7 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
         files[index] = inner[index].listener;
         ports[index] = inner[index].port;
     }
-    if (pass(says, (struct iovec){ports, sizeof ports}, files, inner_count) != (ssize_t)sizeof ports)
+    if (pass_files(says, (struct iovec){ports, sizeof ports}, files, inner_count) != (ssize_t)sizeof ports)
         _exit(NOT_RUN);
     for (size_t index = 0; index < inner_count; index++)
         close(files[index]);
@@ -208,7 +212,7 @@ static bool make_ways(const struct run *run, int network, bool waits)
     }
     close(pair[1]);
     to_inside = pair[0];
-    got = inside < 0 ? -1 : take_passed(to_inside, (struct iovec){ports, sizeof ports}, files);
+    got = inside < 0 ? -1 : take_files(to_inside, (struct iovec){ports, sizeof ports}, files);
     for (int index = 0; index < got; index++)
         inner[inner_count++] = (struct way){files[index], ports[index]};
     return got >= 0;
@@ -223,7 +227,7 @@ static _Noreturn void be_beside(const struct run *run)
     lead_nowhere(0, 1);
     close_others(kept, 1 + host_count);
     signal(SIGPIPE, SIG_IGN);
-    while (take_passed(asks[1], (struct iovec){&waits, sizeof waits}, files) == 1) {
+    while (take_files(asks[1], (struct iovec){&waits, sizeof waits}, files) == 1) {
         bool made = make_ways(run, files[0], waits);
         close(files[0]);
         if (send(asks[1], &made, sizeof made, MSG_NOSIGNAL) != sizeof made)
@@ -257,7 +261,7 @@ int network_of(pid_t process)
 bool ports_open(int network, bool waits)
 {
     bool made = false;
-    if (network < 0 || pass(asks[0], (struct iovec){&waits, sizeof waits}, &network, 1) != (ssize_t)sizeof waits ||
+    if (network < 0 || pass_files(asks[0], (struct iovec){&waits, sizeof waits}, &network, 1) != (ssize_t)sizeof waits ||
         !wait_readable(asks[0], milliseconds() + ANSWER) || recv(asks[0], &made, sizeof made, 0) != sizeof made)
         made = false;
     if (!made)

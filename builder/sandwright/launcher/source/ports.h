@@ -3,6 +3,7 @@
 #define PORTS_H
 
 #include <stddef.h>
+#include <sys/uio.h>
 
 #include "launch.h"
 
@@ -23,5 +24,13 @@ void names_listen(const struct run *run);
 void names_start(const struct run *run, int says);
 
 int loopback_socket(int family, unsigned short port, int (*use)(int, const void *, unsigned)); /* -1 and errno */
+int ports_listen(int end, const void *address, unsigned length); /* for it: binds and listens */
+size_t ports_listeners(const struct way **ways); /* keeper: those of network.expose */
+
+/* Words of any size and descriptors, in one message. */
+enum { PASSED = 128 };
+ssize_t pass_files(int socket, struct iovec words, const int *files, size_t number);
+/* How many descriptors came; -1 at the end, and with words of another size. */
+int take_files(int socket, struct iovec words, int files[PASSED]);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * A kernel of its own for the command: User-Mode Linux, an ordinary program, inside the sandbox that bubblewrap makes.
  *
- * launch --vm BELL FILTER KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { HIDDEN } - { READ-ONLY } - COMMAND [ARGUMENT ...]
+ * launch --vm BELL FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } - COMMAND [ARGUMENT ...]
  *
  * is the sandbox's first process: it starts the kernel, which sees of the host what this process sees, and relays standard
  * streams, signals and the size of the terminal over one line (line.h) to `launch --guest`, the first process there
@@ -16,24 +16,29 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "broker.h"
 #include "launch.h"
-#include "line.h"
+#include "ports.h"
+#include "tunnels.h"
 #include "vm.h"
+#include "vmports.h"
 
 extern char **environ;
 
 enum {
     BOOT = 60000,   /* milliseconds that the kernel may take to start */
+    LAST = 20,      /* milliseconds between two looks at what is left at the end */
     PART = 4096,    /* bytes that a pipe takes without waiting once it takes any */
     HELD = 1 << 18, /* bytes of output that are held before no more is taken from the line */
 };
 
 static const char UML[] = "uml";
-static int signals = -1, bell = -1;
+static int signals = -1, bell = -1, ways = -1; /* ways: to vmports.c */
 static struct machine machine = {.init = "/dev/.sandwright-init", .directory = MEMORY, .line = -1};
 static struct bytes in, out, outputs[2];
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
@@ -41,15 +46,31 @@ static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* go
 static int status;
 
 /* ---- outside: the command that starts all this */
-static void add_words(const struct run *run, struct words *all, const char *bell_word, const char *filter, const char *program)
+static void add_said(struct words *all, enum frame frame, const struct words *words)
 {
-    char *const first[] = {(char *)bell_word, (char *)filter, (char *)program, text("%ld", run->plan.memory),
+    for (size_t index = 0; index < words->count; index++) {
+        add(all, text("%c", frame));
+        add(all, words->at[index]);
+    }
+}
+
+/* In the order of vm_main's. */
+static void add_words(const struct run *run, struct words *all, const char *bell_word, const char *filter, const char *ways_word,
+                      const char *program)
+{
+    char *proxy[] = {text("%d", PROXY_PORT)}, *resolver[] = {(char *)run->plan.resolver_place};
+    char *const first[] = {(char *)bell_word, (char *)filter, (char *)ways_word, (char *)program, text("%ld", run->plan.memory),
                            text("%ld", run->plan.pids), text("%ld", run->plan.cpus), text("%ld", run->plan.files),
                            (char *)(run->plan.accelerator != NULL ? run->plan.accelerator : UML)};
     add_all(all, &(struct words){(char **)first, sizeof first / sizeof *first});
-    add_all(all, &run->plan.guest_hidden);
-    add(all, "-");
-    add_all(all, &run->plan.guest_readonly);
+    add_said(all, HIDDEN_PATH, &run->plan.guest_hidden);
+    add_said(all, READ_ONLY_PATH, &run->plan.guest_readonly);
+    add_said(all, LISTEN, &(struct words){proxy, run->plan.proxy});
+    add_said(all, LISTEN, &run->plan.localhost);
+    add_said(all, EXPOSED, &run->plan.expose);
+    add_said(all, NAME_OF_HOST, &run->plan.names);
+    add_said(all, NAME_PORT, &run->plan.name_ports);
+    add_said(all, RESOLVER, &(struct words){resolver, resolver[0] != NULL});
     add(all, "-");
     for (char **word = run->command; *word != NULL; word++)
         add(all, *word);
@@ -67,7 +88,8 @@ static void bind_machine(struct words *given, const char *accelerator)
         add_all(given, &(struct words){(char **)device, 3});
 }
 
-void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter)
+void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,
+                const char *ways_word)
 {
     static const char place[] = "/dev/.sandwright-kernel";
     const char *program = find_program(run, run->plan.kernel);
@@ -82,8 +104,31 @@ void vm_command(struct run *run, struct words *given, const char *init, const ch
     }
     add(&all, (char *)init);
     add(&all, "--vm");
-    add_words(run, &all, bell_word, filter, run->plan.accelerator != NULL ? program : place);
+    add_words(run, &all, bell_word, filter, ways_word, run->plan.accelerator != NULL ? program : place);
     run->command = all.at;
+}
+
+/* ---- ways out and in */
+static int ask_outside(int32_t number, unsigned short port)
+{
+    const struct vmports_said asked = {number, port};
+    bool said = ways >= 0 && send(ways, &asked, sizeof asked, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof asked;
+    return said ? TUNNEL_ASKED : -1;
+}
+
+static struct tunnels tunnels;
+
+static void take_outside(void)
+{
+    int files[PASSED];
+    struct vmports_said said;
+    int got = take_files(ways, (struct iovec){&said, sizeof said}, files);
+    if (got < 0)
+        refuse("what leads out of the sandbox has ended");
+    if (said.number >= 0)
+        tunnels_reached(&tunnels, said.number, got == 1 ? files[0] : -1);
+    else if (got == 1)
+        tunnels_begin(&tunnels, files[0], (unsigned short)said.port, &out);
 }
 
 /* ---- the relay */
@@ -141,7 +186,8 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
         status = line_take_number(content, length);
         break;
     default:
-        refuse("what is said inside can't be understood");
+        if (!tunnels_take(&tunnels, frame, content, length))
+            refuse("what is said inside can't be understood");
     }
 }
 
@@ -196,15 +242,18 @@ static void relay_once(int most)
 {
     bool room = !ended && !gone && bytes_held(&outputs[0]) < HELD && bytes_held(&outputs[1]) < HELD;
     bool says = (ready || machine.accelerator != NULL) && !exited && bytes_held(&out) > 0 && on_line < LINE_AHEAD;
-    struct pollfd each[] = {
+    bool more = ready && tunnels_room(&out);
+    struct pollfd each[7 + TUNNELS_WAITS] = {
         {.fd = room || says ? machine.line : -1, .events = (short)((room ? POLLIN : 0) | (says ? POLLOUT : 0))},
         {.fd = signals, .events = POLLIN},
-        {.fd = ready && !ended && !input_ended && ahead < INPUT_AHEAD ? 0 : -1, .events = POLLIN},
+        {.fd = more && !ended && !input_ended && ahead < INPUT_AHEAD ? 0 : -1, .events = POLLIN},
         {.fd = bytes_held(&outputs[0]) > 0 ? 1 : -1, .events = POLLOUT},
         {.fd = bytes_held(&outputs[1]) > 0 ? 2 : -1, .events = POLLOUT},
         {.fd = vm_console(), .events = POLLIN},
+        {.fd = more && !ended ? ways : -1, .events = POLLIN},
     };
-    if (poll(each, sizeof each / sizeof *each, exited && room ? 0 : most) < 0)
+    size_t count = 7 + (ways >= 0 ? tunnels_wait(&tunnels, &out, each + 7) : 0);
+    if (poll(each, count, exited && room ? 0 : most) < 0)
         return;
     if (room && each[0].revents != 0)
         take_line();
@@ -219,6 +268,10 @@ static void relay_once(int most)
             write_output(number);
     if (each[5].revents != 0)
         vm_hear();
+    if (each[6].revents != 0)
+        take_outside();
+    if (ways >= 0)
+        tunnels_turn(&tunnels, each + 7, &out);
     if (says)
         write_line();
 }
@@ -233,6 +286,8 @@ static void relay(void)
     }
     while (bytes_held(&outputs[0]) > 0 || bytes_held(&outputs[1]) > 0)
         relay_once(-1);
+    for (long until = milliseconds() + TUNNELS_LAST; ended && tunnels_hold(&tunnels) && milliseconds() < until;)
+        relay_once(LAST);
 }
 
 /* What was ready when it was copied is told nothing but what it doesn't know: how late it is. */
@@ -247,7 +302,7 @@ static void restore(const char *accelerator)
 _Noreturn void vm_main(char **words)
 {
     sigset_t all;
-    for (int index = 0; index < 8; index++)
+    for (int index = 0; index < 9; index++)
         if (words[index] == NULL)
             refuse("give a command to run");
     sigfillset(&all);
@@ -257,14 +312,16 @@ _Noreturn void vm_main(char **words)
     if (machine.here == NULL) /* else the supervisor reads which files it asks for */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     bell = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]);
+    ways = strcmp(words[2], "-") == 0 ? -1 : atoi(words[2]);
+    tunnels.reach = ask_outside;
     terminal = bell >= 0;
-    if (bell >= 0)
-        fcntl(bell, F_SETFD, FD_CLOEXEC);
+    fcntl(bell, F_SETFD, FD_CLOEXEC);
+    fcntl(ways, F_SETFD, FD_CLOEXEC);
     lead_session();
-    if (strcmp(words[7], UML) != 0)
-        restore(words[7]);
+    if (strcmp(words[8], UML) != 0)
+        restore(words[8]);
     one_output = vm_say(&out, machine.here, terminal, words);
-    vm_start(&machine, words[2], words[3]);
+    vm_start(&machine, words[3], words[4]);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     relay();
     if (ended)
@@ -273,13 +330,14 @@ _Noreturn void vm_main(char **words)
     _exit(ready ? KILLED : NOT_RUN);
 }
 
-_Noreturn void vm_here(struct run *run, int bell_file, const char *program, const char *own, char *const *given)
+_Noreturn void vm_here(struct run *run, int bell_file, int ways_file, const char *program, const char *own, char *const *given)
 {
     struct words all = {0};
     machine.here = run;
     environ = (char **)given;
     machine.init = text("%s/init", own);
     machine.directory = own;
-    add_words(run, &all, bell_file >= 0 ? text("%d", bell_file) : "-", "-", program);
+    const char *ways_word = ways_file >= 0 ? text("%d", ways_file) : "-";
+    add_words(run, &all, bell_file >= 0 ? text("%d", bell_file) : "-", "-", ways_word, program);
     vm_main(all.at);
 }

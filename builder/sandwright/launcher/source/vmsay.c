@@ -101,10 +101,10 @@ static void say_filter(const char *word)
     close(file);
 }
 
-static char **say_paths(char **word, enum frame frame)
+static char **say_given(char **word)
 {
-    for (; *word != NULL && strcmp(*word, "-") != 0; word++)
-        say_word(frame, *word);
+    for (; word[0] != NULL && word[1] != NULL && strcmp(word[0], "-") != 0; word += 2)
+        say_word((enum frame)word[0][0], word[1]);
     if (*word == NULL)
         refuse("give a command to run");
     return word + 1;
@@ -191,7 +191,7 @@ bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
     say_word(DIRECTORY, directory);
     say_identity();
     say_filter(words[1]);
-    say_limits(words[4], words[5], words[6]);
+    say_limits(words[5], words[6], words[7]);
     bool one_output = say_terminal(terminal);
     if (here != NULL)
         say_plan();
@@ -199,7 +199,7 @@ bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
         say_mounts();
     for (char **each = environ; *each != NULL; each++)
         say_word(VARIABLE, *each);
-    for (words = say_paths(say_paths(words + 8, HIDDEN_PATH), READ_ONLY_PATH); *words != NULL; words++)
+    for (words = say_given(words + 9); *words != NULL; words++)
         say_word(WORD_OF_COMMAND, *words);
     line_say(out, BEGIN, NULL, 0);
     return one_output;

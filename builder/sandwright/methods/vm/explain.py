@@ -17,5 +17,4 @@ def read_vm(rendered: Rendered) -> Enclosure:
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
         connects=(),
         sockets=False,
-        proxied=False,
     )

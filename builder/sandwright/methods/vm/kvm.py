@@ -22,11 +22,15 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered, render_with
 
 DEVICE = "/dev/kvm"
+UNPROVED = Support("cannot", "connections are carried to User-Mode Linux alone")
 
 WITH_KVM = dataclasses.replace(
     DECLARATION,
     support={
         **DECLARATION.support,
+        **dict.fromkeys(
+            ("network.proxy", "network.private", "network.localhost", "network.expose"), UNPROVED
+        ),
         "network.own-sockets": Support(
             "stricter", "without a path: 9p, by which files are seen, has no sockets and FIFOs"
         ),

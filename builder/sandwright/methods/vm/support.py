@@ -9,12 +9,12 @@ from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
 NO_NETWORK = "the kernel inside has no network device but its own loopback"
+CARRIED = "the launcher carries connections over the line to the kernel inside"
 NO_HOST_SOCKETS = "sockets are those of the kernel inside, which has none of the host's"
 PROCESSORS = "User-Mode Linux has one processor, of which its scheduler gives the share"
 
 _OWN: dict[str, Support] = {
-    "network.proxy": Support("cannot", NO_NETWORK),
-    "network.private": Support("cannot", NO_NETWORK),
+    "network.proxy": Support("exact", CARRIED),
     "network.host": Support("cannot", NO_NETWORK),
     "network.unix-sockets": Support("cannot", NO_HOST_SOCKETS),
     "network.no-sockets": Support("exact", NO_HOST_SOCKETS),
@@ -23,8 +23,8 @@ _OWN: dict[str, Support] = {
     "network.other-later-sockets": Support("exact", NO_HOST_SOCKETS),
     "network.abstract-sockets": Support("exact", NO_HOST_SOCKETS),
     "network.own-sockets": Support("exact", "they are of the kernel inside"),
-    "network.localhost": Support("cannot", NO_NETWORK),
-    "network.expose": Support("cannot", NO_NETWORK),
+    "network.localhost": Support("exact", CARRIED),
+    "network.expose": Support("exact", CARRIED),
     "process.privileged": Support("stricter", "capabilities of the kernel inside; no set-user-id program"),
     "process.root": Support(
         "exact", "root of the kernel inside, whose own process is root of a user namespace at most"
@@ -58,7 +58,7 @@ DECLARATION = Declaration(
     unseen={
         "calls": "a kernel of its own refuses them, and tells the program alone",
         "sockets": NO_HOST_SOCKETS,
-        "hosts": reasons.UNSEEN_NO_PROXY,
+        "hosts": "",
         "bridge": reasons.UNSEEN_NO_BRIDGE,
         "paths": reasons.UNSEEN_MOUNTS,
     },

@@ -1,0 +1,94 @@
+/* The network of a kernel of its own: a loopback, some of whose ports lead out over the line (tunnels.c). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "guest.h"
+#include "guestnet.h"
+#include "ports.h"
+
+struct tunnels guest_tunnels;
+static struct run names; /* of hosts, for names.c */
+static struct words ports;
+static bool exposes;
+
+bool guest_network_setting(enum frame frame, char *word)
+{
+    switch (frame) {
+    case LISTEN:
+        add(&ports, word);
+        break;
+    case EXPOSED:
+        exposes = true;
+        break;
+    case NAME_OF_HOST:
+        add(&names.plan.names, word);
+        break;
+    case NAME_PORT:
+        add(&names.plan.name_ports, word);
+        break;
+    case RESOLVER:
+        names.plan.resolver_place = word;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+static int connected(int end, const void *address, unsigned length)
+{
+    return connect(end, address, length);
+}
+
+/* A server inside may not listen yet, which who connects from outside is told. */
+static int reach(int32_t number, unsigned short port)
+{
+    (void)number;
+    return loopback_socket(AF_INET, port, connected);
+}
+
+static void raise_loopback(void)
+{
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) != 0)
+        guest_refuse("lo");
+    close(any);
+}
+
+static void name_resolver(const char *place)
+{
+    static const char own[] = "/dev/resolv.conf", content[] = "nameserver 127.0.0.1\n";
+    if (write_file(AT_FDCWD, own, content, sizeof content - 1, 0444) != 0 || mount(own, place, NULL, MS_BIND, NULL) != 0 ||
+        mount(NULL, place, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0 ||
+        unlink(own) != 0)
+        guest_refuse(place);
+}
+
+void guest_network(int line)
+{
+    guest_tunnels.inside = true;
+    raise_loopback();
+    if (names.plan.resolver_place != NULL)
+        name_resolver(names.plan.resolver_place);
+    if (names_wanted(&names)) {
+        names_listen(&names);
+        names_start(&names, line);
+    }
+    for (size_t index = 0; index < ports.count; index++) {
+        unsigned short port = (unsigned short)atoi(ports.at[index]);
+        tunnels_listen(&guest_tunnels, loopback_socket(AF_INET, port, ports_listen), port);
+    }
+    if (ports.count > 0 || exposes)
+        guest_tunnels.reach = reach;
+}
