@@ -39,7 +39,6 @@ class LaunchPlan:
     placeholder_directories: Words = ()
     placeholder_files: Pairs = ()
     ignored: Words = ()
-    placeholders_inside: bool = False
     time: int | None = None
     pids: int | None = None
     files: int | None = None

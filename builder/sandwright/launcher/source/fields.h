@@ -15,7 +15,6 @@ WORDS(placeholder_directories)
 PAIRS(placeholder_files)  /* path and its only line */
 WORDS(ignored)            /* placeholders over which a directory lies inside whose .gitignore says `*`; docker and podman: the
                              fields of --mount that say where one is seen */
-FLAG(placeholders_inside) /* what makes the sandbox makes the directories, too */
 NUMBER(time)              /* seconds */
 NUMBER(pids)
 NUMBER(files)

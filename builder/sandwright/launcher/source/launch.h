@@ -99,6 +99,7 @@ int exit_status(int status); /* 128 + n for signals */
 
 /* ---- say.c. All that is said begins with "sandbox: "; what is no printable ASCII is shown as ?. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_again(int words); /* what another process has said to a file, which is closed */
 /* Says it and leaves with 125: in the launcher by exit, in the keeper after it has cleaned up, in a child by _exit. */
 _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void refuse_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */

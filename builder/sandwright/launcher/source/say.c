@@ -12,6 +12,7 @@
 #include "launch.h"
 
 enum { PATIENCE = 1000 }; /* milliseconds */
+static const char begin[] = "sandbox: ";
 
 void (*leave)(int status) = exit;
 
@@ -45,7 +46,6 @@ static void write_line(const char *said, size_t length)
 /* In one write, so that lines of several processes don't mix. Names are at most some paths long; the rest is cut. */
 static void line(const char *format, va_list words, const char *reason)
 {
-    static const char begin[] = "sandbox: ";
     signal(SIGPIPE, SIG_IGN); /* in a child, which has the caller's: its status says more than that nobody reads this */
     char said[16384];
     strcpy(said, begin);
@@ -67,6 +67,16 @@ void say(const char *format, ...)
     va_start(words, format);
     line(format, words, NULL);
     va_end(words);
+}
+
+void say_again(int words)
+{
+    char lines[16384];
+    ssize_t got = pread(words, lines, sizeof lines, 0);
+    for (char *rest = lines, *end; got > 0 && (end = memchr(rest, '\n', (size_t)(lines + got - rest))) != NULL; rest = end + 1)
+        if (strncmp(rest, begin, sizeof begin - 1) == 0)
+            say("%.*s", (int)(end - rest) - (int)(sizeof begin - 1), rest + sizeof begin - 1);
+    close(words);
 }
 
 void refuse(const char *format, ...)

@@ -20,7 +20,6 @@
 #include "watch.h"
 
 enum { LOOK = 250, SETUP = 20000, ANSWER = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
-enum { SAID = 9 /* bytes of "sandbox: " */ };
 enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* what the watch says */
 
 static struct watch options;
@@ -426,16 +425,6 @@ bool watch_leaves(pid_t process)
     return process == leaving;
 }
 
-/* The watch's lines, which `say` has made. */
-static void pass_on(int words)
-{
-    char lines[16384];
-    ssize_t got = pread(words, lines, sizeof lines, 0);
-    for (char *rest = lines, *line; got > 0 && (line = memchr(rest, '\n', (size_t)(lines + got - rest))) != NULL; rest = line + 1)
-        say("%.*s", (int)(line - rest) - SAID, rest + SAID);
-    close(words);
-}
-
 int watch_end(struct watch *watch)
 {
     char said;
@@ -447,11 +436,11 @@ int watch_end(struct watch *watch)
         leaving = watch->process;
         if (watch->handle >= 0)
             close(watch->handle);
-        pass_on(watch->words);
+        say_again(watch->words);
         return 0;
     }
     int status = wait_for(watch->process, watch->handle, said == SILENT ? 0 : ANSWER);
-    pass_on(watch->words);
+    say_again(watch->words);
     if (status == 0 || status == NOT_RUN)
         return status;
     if (status < 0 || status > 128)
