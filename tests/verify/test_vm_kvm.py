@@ -43,6 +43,7 @@ filesystem: {{write: [$PROJECT], readonly: [$PROJECT/kept], deny: [$PROJECT/.env
 environment: {{pass: [TERM]}}
 resources: {{memory: {MEMORY}MiB, pids: 64}}
 """
+REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 TAKEOVER = Path(__file__).parents[1] / "takeover.c"
 pytestmark = [pytest.mark.needs("bwrap", QEMU), pytest.mark.xdist_group("qemu")]
 
@@ -52,6 +53,9 @@ Made = Callable[..., RenderedSandbox]
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A machine that was started once."""
+    if not Path("/vmlinuz").exists():
+        why = "linux-image-amd64 is not installed"
+        pytest.fail(why) if REQUIRED & {"/vmlinuz", "all"} else pytest.skip(why)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         return machine(MEMORY, "tcg")
