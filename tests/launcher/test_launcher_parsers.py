@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import random
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
+from sandwright.launcher import LAUNCH
 from sandwright.seccomp import compile_profile, profile
 from sandwright.seccomp.action import from_value
 from sandwright.seccomp.adapt import own_unix
@@ -182,6 +184,13 @@ def frame(kind: bytes, *numbers: int, body: bytes = b"") -> bytes:
     """One of the line to a kernel of its own."""
     content = struct.pack(f"<{len(numbers)}i", *numbers) + body
     return kind + struct.pack("<I", len(content)) + content
+
+
+def test_each_frame_of_the_line_has_its_own_letter() -> None:
+    """Two meanings in two functions are no mistake to a compiler."""
+    source = (LAUNCH.source / "line.h").read_text().partition("enum frame {")[2].partition("};")[0]
+    letters = re.findall(r"= '(.)'", source)
+    assert len(letters) == len(set(letters)) > 30
 
 
 BEGIN, BYTES, TAKEN, CLOSE = b"3", b"4", b"5", b"6"

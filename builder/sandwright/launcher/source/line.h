@@ -34,7 +34,7 @@ enum frame {
     ONE_OUTPUT = '2', /* standard error is what standard output is */
     LISTEN = 'o', /* a port, in digits, as what follows has them: it leads to the same outside */
     EXPOSED = 'e', /* a port to which connections may come from outside */
-    NAME_OF_HOST = 'a', /* that is resolved inside, */
+    NAME_OF_HOST = '7', /* that is resolved inside, */
     NAME_PORT = 'j',    /* on these ports led through the proxy, */
     RESOLVER = '9',     /* and what lies over this file says so */
     BEGIN = 'b',
