@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts it"),
     pytest.mark.needs("bwrap", "git"),
 ]
-MADE = "read x; cp /bin/true tool; chmod u+s tool; exit 7"
+MADE = "read x; git init -q tool; exit 7"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_run_ends_with_its_status(project: Project, mounts: Callable[[Path], D
     silent = f"sandwright: not everything was looked at: the file system of {project.root}/mnt doesn't answer"
     assert (status, seconds < 60) == (7, True), said
     assert said.splitlines()[-1] == silent
-    assert f"new or changed while it ran: {project.root}/tool: a set-user-id" in said
+    assert f"new or changed while it ran: {project.root}/tool/.git: a repository" in said
 
 
 def test_a_time_limit_ends_what_waits_inside(project: Project, mounts: Callable[[Path], DeadFuse]) -> None:
