@@ -229,6 +229,8 @@ static bool feed_call(struct rest *rest)
     for (int index = 0; index < 6; index++)
         all[index] = index == each->path + 1 ? given : mode;
     all[each->path] = one;
+    if (each->what == MODE || each->what == MAKE_DIRECTORY)
+        all[each->path + 1] |= 0700; /* what nobody may look into couldn't be removed */
     if (each->what == RENAME || each->what == LINK) {
         all[each->path == 0 ? 1 : 3] = other;
         all[4] = given;
