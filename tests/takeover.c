@@ -81,6 +81,12 @@ int main(void)
     tell("own-moved", rename(PROJECT "/kept/own", PROJECT "/away"));
     tell("absent-made", mkdir(PROJECT "/.vscode/x", 0755));
     tell("absent-removed", rmdir(PROJECT "/.vscode"));
+    /* What would be done changes nothing: these are the host's. */
+    tell("control-device", open("/dev/null", O_WRONLY | O_CREAT | O_TRUNC, 0644));
+    tell("device-mode", chmod("/dev/null", 0666));
+    tell("device-owner", chown("/dev/null", -1, -1));
+    tell("device-moved", rename("/dev/null", "/dev/null"));
+    tell("device-removed", rmdir("/dev/null"));
     tell("outside", made("/usr/made"));
     tell("device", mknod(PROJECT "/device", S_IFCHR | 0666, 0x103));
 #ifndef NAMESPACES /* there what runs is in the same sandbox */

@@ -58,7 +58,7 @@ def test_it_is_made_once_and_goes_without_a_trace(made: Callable[[], Project]) -
         "--",
         "sh",
         "-c",
-        "mkdir by && echo x >by/account && chmod 4755 by/account && git status -s 2>&1",
+        "mkdir by && echo x >by/account && chmod 2755 by/account && git status -s 2>&1",
     )
     assert ran.returncode in (0, 128), ran.stderr
     assert "dubious" not in ran.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -27,6 +28,7 @@ from thorough import THOROUGH
 pytestmark = pytest.mark.needs("linux.uml")
 
 FORMS = pytest.mark.parametrize("form", [pytest.param("vm", marks=pytest.mark.needs("bwrap")), "vm-landlock"])
+TAKEOVER = Path(__file__).parent.parent / "takeover_ports.c"
 WAIT = 1200 if THOROUGH else 200
 
 
@@ -170,6 +172,29 @@ def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
         *("ConnectionResetError", "ConnectionRefusedError"),
     ]
     assert _eventually(lambda: heard == [bytes(100_000)])
+
+
+@FORMS
+def test_a_kernel_that_is_taken_over_gets_the_listed_port_alone(form: str, tmp_path: Path) -> None:
+    came: list[int] = []
+
+    def serve(end: socket.socket) -> None:
+        with end:
+            came.append(end.getsockname()[1])
+            end.sendall(b"hello")
+
+    with _server(serve) as listed, _server(serve) as other:
+        argv = _launch(form, tmp_path / "project", f"{{localhost: [{listed}]}}")
+        cc = ("cc", "-static", f"-DPORTS={other}, {listed}, 3128, 22", "-o", tmp_path / "linux.uml", TAKEOVER)
+        subprocess.run(cc, check=True, timeout=60)
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        ended = subprocess.run(
+            [*argv, "true"], env=path, timeout=WAIT, check=False, capture_output=True, text=True, cwd="/"
+        )
+    told = dict(re.findall(r"(\d+)=(\w+)", ended.stderr))
+    closed = dict.fromkeys((str(other), "3128", "22"), "closed")
+    assert told == {str(listed): "reached", **closed}, ended.stderr
+    assert came == [listed]
 
 
 @FORMS

@@ -226,7 +226,8 @@ def test_what_is_shipped_is_what_is_let_through() -> None:
         if [(rule.action, rule.when) for rule in after[name]]
         != [(rule.action, rule.when) for rule in before[name]]
     ]
-    assert sorted(changed) == calls
+    modes = {"chmod", "creat", "fchmod", "fchmodat", "open", "openat", "openat2"}
+    assert sorted({*changed} - modes) == calls, "and set-user-id files, of which the filter inside decides"
     for mode in ("rootful", "rootless"):
         assert shipped["seccomp"][mode] == "runsc-in-container"
 

@@ -18,6 +18,7 @@ from enginehosts import EngineHost, engine_host
 from sandwright import process
 from sandwright.methods.shared.launched import all_children
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
+from session.hostdevices import SCRIPT, same_devices
 
 METHODS = [
     pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
@@ -104,6 +105,13 @@ def test_a_command_that_can_not_be_run(sandbox: Project, word: str, status: int)
     """As a shell has it, whatever the runtime's own number for that is."""
     ended = sandbox.run(word)
     assert (ended.returncode, ended.stdout) == (status, b"")
+
+
+def test_devices_of_the_host_stay_as_they_are(sandbox: Project) -> None:
+    """Its own ones may change."""
+    with same_devices(), sandbox.start("sh", "-c", SCRIPT) as running:
+        out, errors = running.communicate(timeout=120)
+    assert (running.returncode, out) == (0, b"over\n"), errors
 
 
 def test_cidfile(sandbox: Project, place: Place) -> None:

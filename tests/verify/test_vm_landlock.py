@@ -31,7 +31,7 @@ filesystem:
 environment: {pass: [TERM]}
 resources: {memory: 128MiB, pids: 64}
 """
-CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode")
+CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device")
 TAKEOVER = Path(__file__).parents[1] / "takeover.c"
 
 Made = Callable[..., RenderedSandbox]

@@ -199,6 +199,7 @@ static void make_wall(const struct run *run)
 
 static void start(struct run *run)
 {
+    keep_devices();
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (run->plan.kernel == NULL)
         notify_hand_over(); /* above what `files` lets be opened, perhaps */

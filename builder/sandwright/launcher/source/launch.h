@@ -137,6 +137,10 @@ void relay_streams(struct run *run);  /* launcher, before the keeper is forked: 
 int end_relays(struct run *run, int status); /* launcher: all that was written is there, and 0 to 2 are what they were;
                                                 status, or 1 if it can't be */
 
+/* ---- devices.c, child: what it becomes changes no mode and owner of the host's devices. They are root's: of other users none
+ * may. Without CAP_SYS_ADMIN nothing is done: this is a container, and they are its own. */
+void keep_devices(void);
+
 /* ---- places.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
 void choose_run_directory(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
 void make_run_directory(struct run *run, const char *method); /* keeper: with `owner`, who looks after it */

@@ -73,9 +73,9 @@ bool bytes_write(struct bytes *bytes, int file, size_t most)
 
 int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length)
 {
-    const unsigned char *head = in->at + in->begin;
     if (bytes_held(in) < HEAD)
         return 0;
+    const unsigned char *head = in->at + in->begin;
     *length = 0;
     for (int index = 1; index < HEAD; index++)
         *length |= (size_t)head[index] << 8 * (index - 1);

@@ -41,7 +41,7 @@ void paths_prepare(const struct run *run, const char *program, const char *own)
     except(program, ACCESS_READ, false);
     except(text("%s/launch", run->directory), ACCESS_READ, false);
     except(own, ACCESS_CHANGE, true);
-    except("/dev/null", ACCESS_CHANGE, false);
+    except(NOTHING, ACCESS_READ, false);
     except("/proc/cpuinfo", ACCESS_READ, false);
     if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC) /* it takes nothing else, or else what it is told */
         memory = own;
@@ -83,10 +83,13 @@ enum access access_to(const char *path)
     return found->kind == WRITE ? ACCESS_CHANGE : found->kind == READ || found->kind == COVER_FILE ? ACCESS_READ : ACCESS_NONE;
 }
 
-/* Whoever moves it moves something that the plan names: a mount point, or what has one below. */
+/* Whoever moves it moves something that is named here: a mount point, an exception, or what has one below. */
 bool is_held(const char *path)
 {
     size_t length = strlen(path);
+    for (size_t index = 0; index < exception_count; index++)
+        if (is_below(exceptions[index].path, strlen(exceptions[index].path), path, length))
+            return true;
     for (size_t index = 0; index < plan.count; index++)
         if (is_below(plan.records[index].target, plan.records[index].length, path, length))
             return true;

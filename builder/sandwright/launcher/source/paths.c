@@ -54,11 +54,17 @@ static int give(const struct broker *broker, const struct seccomp_notif *call, i
     return fault == ENOENT && file >= 0 ? -1 : fault;
 }
 
+/* It is the host's: it is read and written, and nothing else is done with it. */
+static bool is_nothing(const struct name *name)
+{
+    return strcmp(name->path, NOTHING) == 0;
+}
+
 /* What isn't one waits, or does something by being opened. */
 static bool is_plain(int file, const struct name *name)
 {
     struct stat status;
-    return fstat(file, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || strcmp(name->path, "/dev/null") == 0);
+    return fstat(file, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || is_nothing(name));
 }
 
 static int open_named(struct name *name, int flags, mode_t mode)
@@ -70,7 +76,7 @@ static int open_named(struct name *name, int flags, mode_t mode)
         return -1;
     }
     if (fstatat(name->above, name->last, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode) &&
-        !S_ISDIR(status.st_mode) && strcmp(name->path, "/dev/null") != 0) {
+        !S_ISDIR(status.st_mode) && !is_nothing(name)) {
         errno = S_ISLNK(status.st_mode) ? ELOOP : ENXIO;
         return -1;
     }
@@ -115,7 +121,9 @@ static int answer_open(const struct broker *broker, const struct seccomp_notif *
         return EACCES;
     int file = -1;
     errno = EACCES;
-    if (access_to(name.path) >= (changes ? ACCESS_CHANGE : ACCESS_READ))
+    if (is_nothing(&name))
+        flags &= ~(uint64_t)O_CREAT;
+    if (access_to(name.path) >= (changes && !is_nothing(&name) ? ACCESS_CHANGE : ACCESS_READ))
         file = open_named(&name, (int)flags, mode);
     fault = errno;
     close_name(&name);

@@ -19,9 +19,11 @@ struct seccomp_data;
 void paths_prepare(const struct run *run, const char *program, const char *own);
 const char *paths_memory(void); /* in which directory that process makes the file of its memory, which has no name */
 
+#define NOTHING "/dev/null"
+
 enum access { ACCESS_NONE, ACCESS_READ, ACCESS_CHANGE };
 enum access access_to(const char *path); /* that is plain, as take_name makes it */
-bool is_held(const char *path);          /* it is a mount point of the plan, or has one below: nobody moves it */
+bool is_held(const char *path);          /* it is a mount point of the plan or an exception, or has one below: nobody moves it */
 
 struct name {
     char path[PATH_MAX]; /* absolute, and nothing in it is `.`, `..` or empty */

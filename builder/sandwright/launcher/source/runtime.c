@@ -212,6 +212,8 @@ static void start(struct run *run)
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
     for (size_t index = walled ? 0 : 2; index < 3; index++)
         add(&all, last[index]);
+    if (!run->plan.gvisor) /* whose devices are its own */
+        keep_devices();
     if (run->plan.own_network)
         own_network(run);
     if (run->plan.shims_loopback) {

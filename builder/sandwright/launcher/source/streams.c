@@ -1,8 +1,8 @@
 /*
  * The command gets pipes in place of files, devices and a terminal that is only some of its standard descriptors: a
  * file that is standard input could be opened anew for writing, a terminal that is standard error be read, and gVisor
- * writes to a file from its beginning, whatever it holds. Pipes of the caller, sockets and /dev/null are passed as they
- * are.
+ * writes to a file from its beginning, whatever it holds. Pipes of the caller and sockets are passed as they are, and so is
+ * /dev/null, but not by root: the command could change its mode for all of the host, and gVisor gives it to the command's user.
  *
  * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on with what
  * is written until nobody has the pipes open. A word on it says that the command has ended: then what is in the pipes
@@ -62,7 +62,7 @@ static bool passes(const struct run *run, int file)
     if (fstat(file, &status) != 0)
         refuse_errno("standard input or output can't be used");
     return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (run->terminal && isatty(file)) ||
-           (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+           (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3) && geteuid() != 0 && geteuid() != status.st_uid);
 }
 
 /* Whether output and errors are, as behind 2>&1: with the same flags and position. */

@@ -146,8 +146,10 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     root = make_user_root(run, steps, length);
     /* Before anything runs, what is mounted is compared with the plan; later whoever replaces something ends the run. */
     watch_start(run, &watch);
-    if (!watch_mounted(&watch))
+    if (!watch_mounted(&watch)) {
+        watch_end(&watch); /* which says why */
         leave_namespace(NOT_RUN);
+    }
     pid_t command = fork_child(NULL);
     if (command == 0)
         begin_command(run);

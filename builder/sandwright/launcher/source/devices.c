@@ -1,0 +1,30 @@
+/* The host's devices, which bubblewrap, runc and crun bind. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+/* Whoever binds them later binds them as they are here: read-only, which they are written through all the same. */
+static bool bound(const char *path)
+{
+    struct statvfs place;
+    return statvfs(path, &place) == 0 && mount(path, path, NULL, MS_BIND, NULL) == 0 &&
+           mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | (place.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)),
+                 NULL) == 0;
+}
+
+void keep_devices(void)
+{
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+    if (geteuid() != 0 || (unshare(CLONE_NEWNS) != 0 && errno == EPERM))
+        return;
+    bool kept = mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0;
+    for (size_t index = 0; index < sizeof devices / sizeof *devices; index++)
+        kept = kept && bound(devices[index]);
+    if (!kept)
+        refuse_errno("the host's devices can't be kept as they are");
+}
