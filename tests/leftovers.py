@@ -14,13 +14,14 @@ RUN_MARK = "SANDWRIGHT_TEST_RUN"
 
 STATE = ("/run/runc", "/run/crun", "/run/runsc", "/var/run/runsc")
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 ENGINES = ("docker", "podman")
 PREFIX = "sandwright"
 
 
 def leftovers(run: str) -> set[str]:
     """Everything that is there now and looks like ours: one line each. `run` is the value of RUN_MARK."""
-    return {*_processes(run), *_mounts(), *_state(), *_scratch(), *_engines()}
+    return {*_processes(run), *_mounts(), *_state(), *_scratch(), *_engines(), *_devices()}
 
 
 def _processes(run: str) -> Iterator[str]:
@@ -72,3 +73,10 @@ def _engines() -> Iterator[str]:
             for name in found.text.splitlines():
                 if name.removeprefix("localhost/").startswith(PREFIX):
                     yield f"{engine} {kind.split()[0]} {name}"
+
+
+def _devices() -> Iterator[str]:
+    """As they are: what has got another mode or owner is new."""
+    for name in DEVICES:
+        status = Path("/dev", name).stat()
+        yield f"device {name}: mode {status.st_mode:o}, owner {status.st_uid}:{status.st_gid}"

@@ -101,3 +101,10 @@ def test_base_environment_leaves_out_secrets(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_describe(ended: Ended, text: str) -> None:
     assert ended.describe() == text
+
+
+def test_it_reads_nothing_and_gets_no_device_of_the_host() -> None:
+    """runsc makes what it is given the property of the container's user: /dev/null, for the whole host."""
+    ended = launch(["sh", "-c", "readlink /proc/self/fd/0; cat"], limit=20, stop=NEVER)
+    assert ended.stdout.startswith(b"pipe:")
+    assert ended.status == 0

@@ -69,12 +69,14 @@ def launch(
 ) -> Ended:
     """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
 
-    A program that doesn't end by itself is killed with its process group. Raise ToolMissing when it is not
-    there.
+    A program that doesn't end by itself is killed with its process group. Without `stdin` it reads nothing.
+    Raise ToolMissing when it is not there.
     """
     started = time.monotonic()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with process.start(*argv, stdin=stdin, stdout=out, stderr=err, env=env, cwd=cwd) as running:
+    with _ended_pipe() as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with process.start(
+            *argv, stdin=stdin or nothing, stdout=out, stderr=err, env=env, cwd=cwd
+        ) as running:
             how: How = "exited"
             pause = _POLL[0]
             while running.poll() is None and how == "exited":
@@ -89,6 +91,13 @@ def launch(
         return Ended(
             how, status, _content(out), _content(err).decode(errors="replace"), time.monotonic() - started
         )
+
+
+def _ended_pipe() -> IO[bytes]:
+    """Not /dev/null: runsc would make it the property of the container's user, for the whole host."""
+    read, write = os.pipe()
+    os.close(write)
+    return os.fdopen(read, "rb")
 
 
 def base_environment() -> dict[str, str]:
