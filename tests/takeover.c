@@ -85,7 +85,6 @@ int main(void)
     tell("control-device", open("/dev/null", O_WRONLY | O_CREAT | O_TRUNC, 0644));
     tell("device-mode", chmod("/dev/null", 0666));
     tell("device-owner", chown("/dev/null", -1, -1));
-    tell("device-moved", rename("/dev/null", "/dev/null"));
     tell("device-removed", rmdir("/dev/null"));
     tell("outside", made("/usr/made"));
     tell("device", mknod(PROJECT "/device", S_IFCHR | 0666, 0x103));
