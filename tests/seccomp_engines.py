@@ -127,8 +127,8 @@ def run_bundle(
     (bundle / "config.json").write_text(json.dumps(config), encoding="utf-8")
     label = bundle.name
     try:
-        run = (*runtime, "run", "--bundle", bundle, label)
-        return process.run(*run, timeout=120, check=False, stdin=b"")  # runsc would give /dev/null away
+        # runsc would give /dev/null away
+        return process.run(*runtime, "run", "--bundle", bundle, label, timeout=120, check=False, stdin=b"")
     finally:
         process.run(*runtime, "delete", "--force", label, timeout=60, check=False)
 
