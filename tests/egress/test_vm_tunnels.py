@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from egress.test_sandboxes import Sandbox, resolved
 from goldens import write_artifacts
 from netlab import World
+from processtrees import below, eventually, is_there
 from proving import resolver
 from sandwright.egress import proxy
 from sandwright.methods.registry import render
@@ -38,7 +38,8 @@ def _proxied(form: str, names: Path, project: Path) -> Iterator[Sandbox]:
     policy = resolved(form, project)
     folder = write_artifacts(project.parent / "out", render(policy, form).artifacts)
     with proxy(policy, hosts_file=names) as running:
-        yield Sandbox(f"{folder}/launch", {"PATH": os.environ["PATH"], **running.environment}, running)
+        environment = {"PATH": os.environ["PATH"], **running.environment}
+        yield Sandbox(form, f"{folder}/launch", environment, running)
 
 
 def _launch(form: str, project: Path, network: str) -> list[str]:
@@ -171,7 +172,7 @@ def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
         *(hashlib.sha256(bytes(300_000)).hexdigest(), "100000"),
         *("ConnectionResetError", "ConnectionRefusedError"),
     ]
-    assert _eventually(lambda: heard == [bytes(100_000)])
+    assert eventually(lambda: heard == [bytes(100_000)])
 
 
 @FORMS
@@ -209,7 +210,7 @@ def test_what_was_said_before_the_end_arrives(form: str, tmp_path: Path) -> None
     script += "; end.sendall(bytes(500_000)); os._exit(0)"
     with _server(serve) as port:
         _python(_launch(form, tmp_path / "project", f"{{localhost: [{port}]}}"), script.format(port))
-        assert _eventually(lambda: heard == [500_000]), heard
+        assert eventually(lambda: heard == [500_000]), heard
 
 
 SERVES = """
@@ -266,36 +267,14 @@ def test_nothing_is_left(form: str, how: str, tmp_path: Path) -> None:
         script += "; time.sleep(600)"
         with subprocess.Popen([*argv, "python3", "-c", script], cwd="/") as running:
             assert met.wait(WAIT)
-            below = list(_below(running.pid))
-            keeper = next(each for each in below if list(_below(each)))
+            started = list(below(running.pid))
+            keeper = next(each for each in started if list(below(each)))
             for pid in [running.pid] if how == "launcher" else [keeper, running.pid]:
                 os.kill(pid, signal.SIGKILL)
             running.wait(WAIT)
-        assert _eventually(lambda: not any(map(_is_there, below))), list(filter(_is_there, below))
+        assert eventually(lambda: not any(map(is_there, started))), list(filter(is_there, started))
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", exposed), timeout=5)
     for each in Path("/tmp").glob("sandwright-*/init"):  # as `cleanup` does after both were killed
         if str(each.readlink()) == argv[0]:
             shutil.rmtree(each.parent)
-
-
-def _eventually(true: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 60
-    while not true() and time.monotonic() < until:
-        time.sleep(0.05)
-    return true()
-
-
-def _below(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
-        for word in (task / "children").read_text().split():
-            yield int(word)
-            yield from _below(int(word))
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return words[0] not in "ZX"

@@ -115,17 +115,13 @@ def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, meth
     project.environment["SANDWRIGHT_ROOTFS"] = str(rootfs)
     running = begun(project)
     (run,) = (project.runtime / "sandwright" / "runs").iterdir()
-    (launcher,) = filter(_children, _children(running.pid))  # the other copies root's /dev/null
+    (launcher,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     waits = script(shared / "waits", "while :; do sleep 1; done")
     with posing(waits, "--root", run / "state", "run", run.name, user=NOBODY) as pose:
         os.kill(int(launcher), signal.SIGKILL)
         running.communicate(timeout=120)
         eventually(lambda: not run.exists(), "the run was not cleared up")
         assert pose.poll() is None
-
-
-def _children(pid: int | str) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 @needs_root

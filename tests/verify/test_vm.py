@@ -6,13 +6,13 @@ import dataclasses
 import os
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from processtrees import below, children, eventually
 from proving import Prove, resolver
 from sandwright.errors import RenderError
 from sandwright.launcher.plan import LaunchPlan
@@ -58,13 +58,6 @@ def _run(made: RenderedSandbox, *words: str, given: bytes = b"") -> subprocess.C
         [made.launcher, *words], input=given, capture_output=True, timeout=WAIT, check=False,
         env={**made.environment, "TERM": "dumb"}, cwd=made.launcher.parent.parent / "project",
     )  # fmt: skip
-
-
-def _eventually(true: Callable[[], bool]) -> bool:
-    until = time.monotonic() + WAIT
-    while not true() and time.monotonic() < until:
-        time.sleep(0.05)
-    return true()
 
 
 def _of(mark: str) -> list[int]:
@@ -165,8 +158,8 @@ def test_what_was_said_last_is_read_after_the_end_of_the_kernel(sandbox: Made) -
     argv = [str(made.launcher), "sh", "-c", f"head -c {size} /dev/zero; exit 5"]
     with subprocess.Popen(argv, env=dict(made.environment), stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
-        assert _eventually(lambda: any(map(_is_kernel, _below(running.pid))))
-        assert _eventually(lambda: not any(map(_is_kernel, _below(running.pid))))
+        assert eventually(lambda: any(map(_is_kernel, below(running.pid))))
+        assert eventually(lambda: not any(map(_is_kernel, below(running.pid))))
         found = len(running.stdout.read())
         assert (found, running.wait(WAIT)) == (size, 5)
 
@@ -198,15 +191,14 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
     argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600", mark]
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
-        assert _eventually(ready.exists)
-        kernels = [each for each in _below(running.pid) if _is_kernel(each)]
+        assert eventually(ready.exists)
+        kernels = [each for each in below(running.pid) if _is_kernel(each)]
         assert kernels
-        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-        for pid in [running.pid] if how != "both" else [*map(int, children), running.pid]:
+        for pid in [running.pid] if how != "both" else [*children(running.pid), running.pid]:
             os.kill(pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
         running.wait(WAIT)
-    assert _eventually(lambda: not _of(mark)), _of(mark)
-    assert _eventually(lambda: not any(map(_is_kernel, kernels)))
+    assert eventually(lambda: not _of(mark)), _of(mark)
+    assert eventually(lambda: not any(map(_is_kernel, kernels)))
 
 
 @pytest.mark.needs("bwrap", "linux.uml")
@@ -216,21 +208,13 @@ def test_the_kernel_stays_on_one_processor(sandbox: Made, tmp_path: Path) -> Non
     made, ready = sandbox(), tmp_path / "project/ready"
     argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600"]
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
-        assert _eventually(ready.exists)
-        kernels = [each for each in _below(running.pid) if _is_kernel(each)]
+        assert eventually(ready.exists)
+        kernels = [each for each in below(running.pid) if _is_kernel(each)]
         processors = [os.sched_getaffinity(each) for each in kernels]
         running.terminate()
         running.wait(WAIT)
     assert {len(each) for each in processors} == {1}
     assert set().union(*processors) <= os.sched_getaffinity(0)
-
-
-def _below(pid: int) -> list[int]:
-    try:
-        own = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-    return [*own, *(other for each in own for other in _below(each))]
 
 
 def _is_kernel(pid: int) -> bool:

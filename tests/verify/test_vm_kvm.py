@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from processtrees import below, children, eventually
 from proving import resolver
 from sandwright.host import collect_host
 from sandwright.launcher.plan import parse_plan, plan_bytes
@@ -177,8 +178,8 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     made, ready = sandbox(), tmp_path / "project/ready"
     argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600"]
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
-        assert _eventually(ready.exists)
-        machines = [each for each in _below(running.pid) if _program(each) == QEMU]
+        assert eventually(ready.exists)
+        machines = [each for each in below(running.pid) if _program(each) == QEMU]
         assert len(machines) == 1
         words = Path(f"/proc/{machines[0]}/cmdline").read_text().split("\0")
         assert {"-nodefaults", "-no-user-config", "-sandbox"} <= set(words)
@@ -186,26 +187,10 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
         status = Path(f"/proc/{machines[0]}/status").read_text()
         assert "Seccomp:\t2" in status
         assert "NoNewPrivs:\t1" in status
-        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-        for pid in [running.pid] if how != "both" else [*map(int, children), running.pid]:
+        for pid in [running.pid] if how != "both" else [*children(running.pid), running.pid]:
             os.kill(pid, signal.SIGKILL)
         running.wait(WAIT)
-    assert _eventually(lambda: _program(machines[0]) != QEMU)
-
-
-def _eventually(true: Callable[[], bool]) -> bool:
-    until = time.monotonic() + WAIT
-    while not true() and time.monotonic() < until:
-        time.sleep(0.05)
-    return true()
-
-
-def _below(pid: int) -> list[int]:
-    try:
-        own = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-    return [*own, *(other for each in own for other in _below(each))]
+    assert eventually(lambda: _program(machines[0]) != QEMU)
 
 
 def _program(pid: int) -> str:

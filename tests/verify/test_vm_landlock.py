@@ -7,12 +7,12 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from processtrees import below, eventually, is_there
 from proving import Prove, resolver
 from sandwright.host import collect_host
 from sandwright.methods import registry
@@ -134,10 +134,10 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     made, ready = sandbox(), tmp_path / "project/ready"
     argv = [str(made.launcher), "sh", "-c", "(setsid sleep 60 &) ; echo >ready; sleep 60"]
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
-        assert _eventually(ready.exists)
-        below = list(_below(running.pid))
-        assert sum(map(_is_kernel, below)) > 3  # with the processes that it leads
-        keeper = next(each for each in below if list(_below(each)))
+        assert eventually(ready.exists)
+        started = list(below(running.pid))
+        assert sum(map(_is_kernel, started)) > 3  # with the processes that it leads
+        keeper = next(each for each in started if list(below(each)))
         ended = {
             "term": [running.pid],
             "launcher": [running.pid],
@@ -147,36 +147,13 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
         for pid in ended[how]:
             os.kill(pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
         running.wait(WAIT / 4)
-    assert _eventually(lambda: not any(map(_is_there, below))), [each for each in below if _is_there(each)]
-    assert _eventually(lambda: not (tmp_path / "project/.vscode").exists()) or how == "both"
+    assert eventually(lambda: not any(map(is_there, started))), [each for each in started if is_there(each)]
+    assert eventually(lambda: not (tmp_path / "project/.vscode").exists()) or how == "both"
     left = [each for each in Path("/tmp").glob("sandwright-*/init") if each.readlink() == made.launcher]
     assert (left == []) is (how != "both")
     for each in left:  # what `sandwright cleanup` does
         shutil.rmtree(each.parent)
 
 
-def _eventually(true: Callable[[], bool]) -> bool:
-    until = time.monotonic() + WAIT / 4
-    while not true() and time.monotonic() < until:
-        time.sleep(0.05)
-    return true()
-
-
-def _below(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
-        for word in (task / "children").read_text().split():
-            yield int(word)
-            yield from _below(int(word))
-
-
 def _is_kernel(pid: int) -> bool:
     return Path(f"/proc/{pid}/exe").exists() and Path(f"/proc/{pid}/exe").readlink().name == "linux.uml"
-
-
-def _is_there(pid: int) -> bool:
-    """A number is another's soon, and a zombie is waited for by whoever has it."""
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return words[0] not in "ZX"

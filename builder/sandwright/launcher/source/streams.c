@@ -2,7 +2,7 @@
  * The command gets pipes in place of files, devices and a terminal that is only some of its standard descriptors: a
  * file that is standard input could be opened anew for writing, a terminal that is standard error be read, and gVisor
  * writes to a file from its beginning, whatever it holds. Pipes of the caller and sockets are passed as they are, and so is
- * /dev/null, but not by root: the command could change its mode for all of the host, and gVisor gives it to the command's user.
+ * /dev/null, but by root a pipe is in its place: gVisor gives it to the user of the command.
  *
  * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on with what
  * is written until nobody has the pipes open. A word on it says that the command has ended: then what is in the pipes
@@ -39,6 +39,16 @@ static size_t begin, end;
 static size_t taken;           /* of standard input, in all */
 static bool failed;
 
+/* Standard input, from here on: one that has ended. */
+static void give_no_input(void)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0 || dup2(ends[0], 0) < 0)
+        refuse_errno("standard input can't be replaced");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* The keys of a terminal that is not both standard input and output are for somebody else. */
 void stream_keys(struct run *run)
 {
@@ -50,19 +60,33 @@ void stream_keys(struct run *run)
         return;
     if (!isatty(1) && isatty(2))
         say("the command gets no keys, since its standard output is no terminal");
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, 0) < 0)
-        refuse_errno("/dev/null can't be opened");
-    close(nothing);
+    give_no_input();
 }
 
-static bool passes(const struct run *run, int file)
+static struct stat status_of(int file)
 {
     struct stat status;
     if (fstat(file, &status) != 0)
         refuse_errno("standard input or output can't be used");
+    return status;
+}
+
+static bool is_nothing(const struct stat *status)
+{
+    return S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
+}
+
+/* Whoever owns it could change its mode for all of the host. */
+static bool is_owned(const struct stat *status)
+{
+    return geteuid() == 0 || geteuid() == status->st_uid;
+}
+
+static bool passes(const struct run *run, int file)
+{
+    struct stat status = status_of(file);
     return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (run->terminal && isatty(file)) ||
-           (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3) && geteuid() != 0 && geteuid() != status.st_uid);
+           (is_nothing(&status) && !is_owned(&status));
 }
 
 /* Whether output and errors are, as behind 2>&1: with the same flags and position. */
@@ -227,6 +251,9 @@ void relay_streams(struct run *run)
     int ends[3] = {-1, -1, -1}, sockets[2];
     if (run->method != NULL && run->method->client)
         return;
+    struct stat input = status_of(0);
+    if (is_nothing(&input) && is_owned(&input))
+        give_no_input();
     for (int number = 0; number < 3; number++)
         if (!passes(run, number))
             ends[number] = number == 2 && ends[1] >= 0 && are_one_file() ? ends[1] : make_pipe(number);

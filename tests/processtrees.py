@@ -1,0 +1,41 @@
+"""The processes that one has started, as the kernel has them (proc_pid_task_children(5))."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    """Of all its threads; none when it is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def below(pid: int) -> Iterator[int]:
+    """Its children, and theirs."""
+    for child in children(pid):
+        yield child
+        yield from below(child)
+
+
+def is_there(pid: int) -> bool:
+    """A zombie isn't: it is waited for by whoever has it."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return words[0] not in "ZX"
+
+
+def eventually(true: Callable[[], bool], *, within: float = 60.0) -> bool:
+    """Whether something is so, at last after so many seconds."""
+    until = time.monotonic() + within
+    while not true() and time.monotonic() < until:
+        time.sleep(0.05)
+    return true()
