@@ -28,7 +28,7 @@ def empty_image(
     """
     reference = f"localhost/sandwright-{purpose}-{uuid.uuid4().hex[:12]}:latest"
     with tempfile.TemporaryFile() as archive:
-        write_docker_archive(archive, reference, platform, _layer(links), {"Cmd": ["/none"]})
+        write_docker_archive(archive, reference, platform, _layer(links, reference), {"Cmd": ["/none"]})
         archive.seek(0)
         process.run(engine, "load", "--quiet", stdin=archive, timeout=_LIMIT)
     try:
@@ -37,9 +37,10 @@ def empty_image(
         process.run(engine, "rmi", "--force", reference, timeout=_LIMIT, check=False)
 
 
-def _layer(links: Mapping[str, str]) -> bytes:
+def _layer(links: Mapping[str, str], comment: str) -> bytes:
+    """With a comment of its own: an engine keeps equal images as one, which others are removing meanwhile."""
     layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
+    with tarfile.open(fileobj=layer, mode="w", pax_headers={"comment": comment}) as tar:
         for name in _DIRECTORIES:
             member = tarfile.TarInfo(name)
             member.type, member.mode = tarfile.DIRTYPE, 0o755
