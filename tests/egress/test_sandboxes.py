@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -238,6 +239,37 @@ def test_a_supervisor_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> 
     assert "sandbox: there is no way to the proxy: no answer" in refused.stderr
     assert not (tmp_path / "project" / "ran").exists()
     assert [path.name for path in dead.iterdir()] == ["ask"]
+
+
+@pytest.mark.parametrize("sandbox", METHODS[:1], indirect=True)
+def test_a_sandbox_that_ends_before_it_has_its_way_is_started_once_more(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """As where a mount of the machine goes while bubblewrap looks at it; a stand-in fails so once."""
+    programs, failed = tmp_path / "bin", tmp_path / "failed"
+    programs.mkdir()
+    (programs / "bwrap").write_text(
+        f"#!{sys.executable} -IS\n"
+        "import os, sys, time\n"
+        f"if os.path.exists('{failed}'):\n"
+        f"    os.execv('{process.which('bwrap')}', sys.argv)\n"
+        "if '--json-status-fd' not in sys.argv:\n"  # it is asked why it failed
+        f"    open('{failed}', 'w')\n"
+        "    sys.exit('bwrap: Unable to apply mount flags')\n"
+        "child = os.fork() or os._exit(1)\n"
+        "os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)\n"
+        "os.write(7, b'{ \"child-pid\": %d }\\n' % child)\n"
+        "time.sleep(1)\n"
+        "sys.exit(1)\n"
+    )
+    (programs / "bwrap").chmod(0o755)
+    environment = {**sandbox.environment, "PATH": f"{programs}:{os.environ['PATH']}"}
+    found = process.run(
+        sandbox.launch, "sh", "-c", f"{CURL} http://web.example/", env=environment, timeout=60, check=False
+    )
+    assert (found.status, found.text) == (0, "200"), found.stderr
+    assert "nothing was run: once more" in found.stderr
+    assert failed.exists()
 
 
 @pytest.mark.parametrize("sandbox", METHODS, indirect=True)

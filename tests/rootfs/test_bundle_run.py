@@ -75,7 +75,8 @@ def start(runtime: str, made: Bundle, tmp_path: Path) -> process.Result:
     if runtime == "crun" and _hybrid():
         argv = _without_second_hierarchy(argv)
     try:
-        return process.run(*argv, timeout=LIMIT, check=False)
+        # An empty input, and not /dev/null: runsc gives its standard input to the command's user.
+        return process.run(*argv, stdin=b"", timeout=LIMIT, check=False)
     finally:
         process.run(*words, "delete", "--force", name, timeout=30, check=False)
 

@@ -53,12 +53,17 @@ def bridging(given: Bridging) -> Iterator[ProbeOutcome]:
     with _talking(given.sandbox) as talk:
         heard = iter(talk.ask([each.attempt for probe in probes for each in probe.asked]))
         for probe in probes:
-            yield judge(probe, method, [next(heard) for _ in probe.asked])
+            yield _with(talk.said(), judge(probe, method, [next(heard) for _ in probe.asked]))
         yield _outside(given, talk.launcher)
         os.kill(given.bridged.bridge.pid, signal.SIGKILL)
         os.waitid(os.P_PID, given.bridged.bridge.pid, os.WEXITED | os.WNOWAIT)
         yield judge(later, method, talk.ask([each.attempt for each in later.asked]))
     yield _required(given)
+
+
+def _with(said: str, outcome: ProbeOutcome) -> ProbeOutcome:
+    """An outcome, with what the launcher said as it ended."""
+    return replace(outcome, evidence=f"{outcome.evidence}\nthe launcher: {said}") if said else outcome
 
 
 def untried(method: str, reason: str) -> ProbeOutcome:
@@ -151,10 +156,18 @@ def _probe(
 class _Talk:
     """A started sandbox, asked one batch after the other."""
 
-    def __init__(self, launcher: int, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+    def __init__(self, launcher: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
         self.launcher = launcher
         self._stdin = stdin
         self._stdout = stdout
+        self._stderr = stderr
+        self._ended = False
+
+    def said(self) -> str:
+        """What there is on standard error once the sandbox has ended; nothing before."""
+        if not self._ended or not select.select([self._stderr], [], [], 0)[0]:
+            return ""
+        return os.read(self._stderr.fileno(), 1 << 14).decode(errors="replace").strip()
 
     def ask(self, attempts: Sequence[Attempt]) -> list[ProbeAnswer]:
         """Answers to attempts, in order; none to what it did not answer in time."""
@@ -171,6 +184,7 @@ class _Talk:
             said += more
             found = answers(said, len(attempts), word=word) if said.endswith(b"\n") or not more else found
             if not more:
+                self._ended = True
                 break
         return found
 
@@ -182,7 +196,8 @@ def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
-        yield _Talk(started.pid, started.stdin, started.stdout)
+        assert started.stderr is not None
+        yield _Talk(started.pid, started.stdin, started.stdout, started.stderr)
         with contextlib.suppress(BrokenPipeError):
             started.stdin.close()
         until = time.monotonic() + LIMIT

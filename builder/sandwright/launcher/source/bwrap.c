@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
 enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100, GUEST = CONFINED,
        WALL = CONFINED + 3 };
-enum { MOST_PROGRAM = 1 << 26, TRYING = 60000 }; /* bytes; milliseconds */
+enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
 /* Of its messages, those for what somebody changes on the host at that moment. */
@@ -229,6 +230,20 @@ static void end(struct run *run)
         kill(first, SIGKILL);
 }
 
+/* Within so many milliseconds. */
+static bool has_ended(int patience)
+{
+    struct pollfd each = {.fd = first_handle, .events = POLLIN};
+    return poll(&each, 1, patience) == 1;
+}
+
+static bool ways_open(struct run *run)
+{
+    if (run->plan.proxy && run->plan.kernel == NULL && !egress_open(run, first, true))
+        return false;
+    return !ports_wanted(run) || ports_open(network_of(first), true);
+}
+
 /* bubblewrap's child is held while its number can't be another's: bubblewrap is there, and hasn't waited for it. */
 static void hold(struct run *run, pid_t number)
 {
@@ -246,9 +261,8 @@ static void hold(struct run *run, pid_t number)
     watch_start(run, &watch);
     run->watch = &watch;
     run->wakes = watch.says;
-    if ((run->plan.proxy && run->plan.kernel == NULL && !egress_open(run, first, true)) ||
-        (ports_wanted(run) && !ports_open(network_of(first), true))) {
-        refused = true;
+    if (!has_ended(0) && !ways_open(run)) {
+        refused = !has_ended(ENDING); /* one that has ended has no network, and bubblewrap says why: it may pass */
         end(run);
     }
 }

@@ -66,9 +66,15 @@ class SubjectSandbox(RenderedSandbox):
             self.end_all()
 
     def end_all(self) -> None:
-        """End what is left of it: processes that hold this run's word, or name a planted file."""
-        for pid in self.processes():
-            kill(pid, sure=partial(self._is_ours, pid))
+        """End what is left of it: processes that hold this run's word, or name a planted file.
+
+        One may start another while they are listed, and the kernel takes a moment to end one.
+        """
+        until = time.monotonic() + _LINGER
+        while (left := list(self.processes())) and time.monotonic() < until:
+            for pid in left:
+                kill(pid, sure=partial(self._is_ours, pid))
+            time.sleep(0.01)
 
     def processes(self) -> Iterator[int]:
         """What of it runs."""
