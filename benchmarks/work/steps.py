@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import ipaddress
+import json
 import os
 import re
 import signal
@@ -26,6 +27,8 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 OUTSIDE = "outside"
 SUBJECT = "Change inside"
 COMMIT = f'echo x >>CHANGED && git add CHANGED && git commit -q -m "{SUBJECT}" && git log -1 --format=%s'
+WITHOUT_HOST = ("vm",)
+"""Methods that can't have the host's network."""
 LIMIT = 1800
 """Seconds for one step, by default."""
 SHOWN = 1500
@@ -86,7 +89,7 @@ def take(
     """
     argv = ["sh", "-ec", project.script(step)]
     if method != OUTSIDE:
-        words = ("run", "--trust-policy", *_network(project, step), "--time", f"{limit}s")
+        words = ("run", "--trust-policy", *_network(project, method, step), "--time", f"{limit}s")
         argv = [*SANDWRIGHT, *words, "--", *argv]
     began = time.monotonic()
     status, output = _ended(argv, place, limit + 60)
@@ -113,15 +116,21 @@ def _verdict(step: str, status: int, found: str, expected: str) -> str:
     return "ok" if status == 0 else "as outside"
 
 
-def _network(project: Project, step: str) -> list[str]:
+def _network(project: Project, method: str, step: str) -> list[str]:
     """What the network is in a step: for dependencies as the preset has it, else none.
 
     Where the registries' names lead into a network that is not public, as in companies with a mirror, the
-    proxy refuses them; then the host's network is taken.
+    proxy refuses them unless the policy lists them as such: so it is with methods that can't have the host's
+    network, which is taken otherwise.
     """
     if step != "deps" or not project.downloads:
         return ["--set", "network.mode=none"]
-    return ["--set", "network.mode=host"] if any(map(_is_private, _registries())) else []
+    hosts = _registries()
+    if not any(map(_is_private, hosts)):
+        return []
+    if method not in WITHOUT_HOST:
+        return ["--set", "network.mode=host"]
+    return ["--set", f"network.allow={json.dumps([{'host': host, 'private': True} for host in hosts])}"]
 
 
 def _registries() -> list[str]:
