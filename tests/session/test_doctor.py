@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from sandwright import process
 from sandwright.host import collect_host
+from sandwright.methods import registry
 from sandwright.methods.bwrap.backend import explained
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.docker.backend import Docker
@@ -18,8 +20,10 @@ from sandwright.methods.podman.backend import Podman
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.escapes import escapes
 from sandwright.runtime.trial import Failed
+from sandwright.session import doctor
 from sandwright.session.doctor import diagnose, ladder, looked_into, untold
 
+COMMAND = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
 
 
@@ -62,6 +66,34 @@ def test_what_a_run_is_not_told_of_is_said() -> None:
     assert list(found) == ["bwrap", "docker"]
     assert set(found["docker"]) == {"calls", "sockets", "hosts", "paths"}
     assert found["docker"]["calls"].startswith("the runtime loads the filter")
+
+
+@pytest.mark.parametrize("code", ["ready", "program-missing"])
+def test_a_form_is_tried_where_its_method_does_not_start(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
+    """QEMU's machine hangs for 15 s on some, and is needed by nobody who has User-Mode Linux."""
+    tried: list[str] = []
+
+    def found(name: str, *_: object, **__: object) -> Preflight:
+        tried.append(name)
+        return Preflight(name, code if name == "vm" else "not-started")
+
+    monkeypatch.setattr(doctor, "_found", found)
+    rest = {} if code != "ready" else {"vm-kvm": "vm", "vm-landlock": "vm"}
+    assert diagnose().untried == rest
+    assert sorted(tried) == sorted(set(registry.names()) - set(rest)), "each once"
+    tried.clear()
+    [named] = diagnose(methods=["vm-kvm"]).methods
+    assert (named.method, tried) == ("vm-kvm", ["vm-kvm"]), "one that is named is tried"
+
+
+@pytest.mark.needs("linux.uml", "bwrap")
+def test_a_form_that_is_not_tried_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    [own] = diagnose(methods=["vm"]).methods
+    said = process.run(*COMMAND, "doctor", timeout=120).text
+    lines = ["not tried: vm-kvm, as vm starts (sandwright doctor --method vm-kvm)"] if own.ready else []
+    assert [line for line in said.splitlines() if "vm-kvm" in line and line.startswith("not ")] == lines
+    assert (" vm-kvm " in said) is not own.ready
 
 
 def _program(folder: Path, name: str, script: str) -> None:

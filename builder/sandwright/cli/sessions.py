@@ -35,7 +35,12 @@ def doctor(
         console.line(f"  for sandboxes in here, the container needs {need}")
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
-    for line in (*_untold(found.untold), *_ladder(found.ladder), *_other_forms(found.instead)):
+    for line in (
+        *_untold(found.untold),
+        *_ladder(found.ladder),
+        *_other_forms(found.instead),
+        *_untried(found.untried),
+    ):
         console.line(line)
 
 
@@ -67,6 +72,12 @@ def _other_forms(found: Sequence[Instead]) -> Iterator[str]:
         yield f"  not {each.method} itself: {each.why}"
         if each.change:
             yield f"    what would change it: {each.change}"
+
+
+def _untried(found: Mapping[str, str]) -> Iterator[str]:
+    """What was not started, as nobody needs it here."""
+    for form, method in found.items():
+        yield f"not tried: {form}, as {method} starts (sandwright doctor --method {form})"
 
 
 def status(*, json: bool = False) -> None:

@@ -45,6 +45,18 @@ def names() -> tuple[str, ...]:
     return (*ours, *sorted(registered()))
 
 
+def with_substitutes() -> dict[str, tuple[str, ...]]:
+    """What runs here, each with its forms that are taken where it doesn't start, which have no row."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names():
+        own, _, form = find(name)
+        if form.instead:
+            found[own] += (name,)
+        else:
+            found[name] = ()
+    return found
+
+
 def forms() -> tuple[str, ...]:
     """The forms of our methods, which can be rendered by their names."""
     return tuple(form for module in METHODS.values() for form in module.FORMS)

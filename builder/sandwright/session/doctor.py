@@ -60,6 +60,7 @@ class Diagnosis:
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
     starts; it is empty where methods were named. `instead` are those that start in another form. `untold`
     says for each method that starts which refusals a run of it is not told of, each with the reason.
+    `untried` are forms that were not started, each with the method whose place it takes, as that starts.
     """
 
     surroundings: Surroundings
@@ -67,6 +68,7 @@ class Diagnosis:
     ladder: tuple[Rung, ...] = ()
     instead: tuple[Instead, ...] = ()
     untold: Mapping[str, Mapping[Refused, str]] = field(default_factory=dict)
+    untried: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def held_back(self) -> bool:
@@ -81,16 +83,28 @@ class Diagnosis:
 def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     """Look at this machine, and try each method (or those named) by starting a sandbox of it.
 
-    Without `fresh` what the last trial showed counts while nothing that it depends on has changed. Raise
-    UsageError for a method that is not there.
+    A form that is taken where a method doesn't start is tried where that is so, or where it is named. Without
+    `fresh` what the last trial showed counts while nothing that it depends on has changed. Raise UsageError
+    for a method that is not there.
     """
     host = collect_host()
-    chosen = methods or registry.names()
+    chosen = dict.fromkeys(methods, ()) or registry.with_substitutes()
+
+    def tried(name: str) -> list[Preflight]:
+        own = _found(name, host, fresh=fresh)
+        return [own, *(_found(form, host, fresh=fresh) for form in chosen[name] if not own.ready)]
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
-    rungs = () if methods else ladder(found, host.os)
-    others = tuple(in_other_forms(found))
-    return Diagnosis(surroundings(host), tuple(found), rungs, others, untold(found))
+        found = [each for group in pool.map(tried, chosen) for each in group]
+    there = {each.method for each in found}
+    return Diagnosis(
+        surroundings(host),
+        tuple(found),
+        () if methods else ladder(found, host.os),
+        tuple(in_other_forms(found)),
+        untold(found),
+        {form: name for name, others in chosen.items() for form in others if form not in there},
+    )
 
 
 def untold(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
