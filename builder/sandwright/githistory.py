@@ -13,6 +13,10 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import CommandFailed, ToolMissing, UsageError
 
+OFFLINE = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""For each Git in a stranger's repository: an object that a partial clone lacks is not fetched, as the
+configuration names the program that does it (`core.sshCommand`)."""
+
 _LIMIT = 60.0
 
 
@@ -58,8 +62,6 @@ def file_at(directory: Path, revision: str, path: str) -> bytes:
 
 
 def _git(directory: Path, *words: str) -> process.Result:
-    # An object that a partial clone lacks is not fetched: how, the configuration says.
-    own = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
-    environment = {**os.environ, **own}
+    environment = {**os.environ, **OFFLINE, "LC_ALL": "C"}
     argv = ("git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-C", str(directory), *words)
     return process.run(*argv, env=environment, timeout=_LIMIT)

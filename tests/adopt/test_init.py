@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -552,6 +553,30 @@ def test_what_git_tracks_is_proposed_and_not_denied(folder: Path) -> None:
         (folder / name).unlink()
     assert "  # deny:\n  # - $PROJECT/.npmrc\n" in proposal(look(folder), _choice("bwrap"))
     _proposed(folder, "bwrap")
+
+
+_INCOMPLETE = """
+git init -q && git config user.name n && git config user.email e
+mkdir code && touch top code/file && git add . && git commit -qm c
+git sparse-checkout init --cone --sparse-index
+tree=$(git rev-parse HEAD:code) && rm -f ".git/objects/$(echo "$tree" | cut -c1-2)/$(echo "$tree" | cut -c3-)"
+git config core.repositoryformatversion 1 && git config extensions.partialClone origin
+git config remote.origin.promisor true && git config remote.origin.url "$1"
+git config core.sshCommand "touch ran; false" && git config remote.origin.uploadpack "touch ran; false"
+"""
+"""Git reads the tree of a directory that its index has as one, and fetches what isn't there."""
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("url", ["ssh://away.example/code", "/nowhere", "ext::touch% ran"])
+def test_of_a_strangers_incomplete_repository_nothing_is_fetched(folder: Path, url: str) -> None:
+    process.run("sh", "-euc", _INCOMPLETE, "sh", url, cwd=folder, env=_environ(folder), timeout=60)
+    (folder / "sandbox.yaml").write_text("method: bwrap\nfilesystem: {deny: [$PROJECT/code]}\n")
+    _make(folder, [".env"])
+    assert look(folder).shared == ()
+    lint = ("-P", "-c", "from sandwright.cli import main; main()", "lint", "sandbox.yaml")
+    process.run(sys.executable, *lint, cwd=folder, env=_environ(folder), timeout=60)
+    assert not (folder / "ran").exists()
 
 
 @given(

@@ -169,6 +169,23 @@ def test_an_input_of_the_action_is_no_script(team: Path, hostile: str) -> None:
     assert not (team / "made").exists()
 
 
+def _installing() -> list[tuple[str, str]]:
+    """The commands that install sandwright in a project's checkout, each with the variable of what."""
+    template = list(yaml.safe_load_all((ROOT / "docs/adopt/gitlab-ci.yml").read_text()))[1]
+    (step,) = (each for each in _action()["runs"]["steps"] if each.get("name") == "install")
+    jobs = [each["script"][0] for name, each in template.items() if "script" in each]
+    return [("ACTION", step["run"]), *(("SANDWRIGHT_PACKAGE", each) for each in jobs)]
+
+
+@pytest.mark.parametrize(("variable", "command"), _installing())
+def test_what_checks_a_change_takes_no_installer_from_it(team: Path, variable: str, command: str) -> None:
+    """What a change of the project brings must not decide what checks it."""
+    (team / "pip.py").write_text("open('made', 'w')\n")
+    ended = _shell(team, command, **{variable: "./nothing-is-there"})
+    assert "nothing-is-there" in ended.stderr, ended.stderr
+    assert not (team / "made").exists()
+
+
 @pytest.mark.needs("bwrap")
 def test_the_example_has_our_tasks_beside_its_own(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(Path(__file__).parent / "example", _place(tmp_path)))

@@ -27,7 +27,7 @@ TASKS = {each.name: {option.flag for option in each.arguments} for each in COMMA
 
 OTHERS = (
     r"\.ci/run",
-    r"python -m pip install .+",
+    r"python (-I )?-m pip install .+",
     r'python -m build --outdir "\$RUNNER_TEMP/release"',
     r"sudo sysctl --write kernel\.apparmor_restrict_unprivileged_userns=0",
     r"tar --create .+",
