@@ -40,6 +40,11 @@ STRANGERS = [
         "passes AWS_SECRET_ACCESS_KEY",
         id="a variable with a secret",
     ),
+    pytest.param(
+        HEAD + "filesystem: {deny: ['/nowhere/${AWS_SECRET_ACCESS_KEY}']}\n",
+        "shows in the name of a path AWS_SECRET_ACCESS_KEY",
+        id="a variable with a secret in a path",
+    ),
     pytest.param(HEAD + "network: {mode: host}\n", "uses the host's network", id="the host's network"),
     pytest.param("schema: 1\nmethod: noop\nreason: why not\n", "enforces nothing", id="no sandbox at all"),
     pytest.param(HEAD + "filesystem: {tmp: shared}\n", "writes /tmp", id="the host's temporary directory"),
@@ -59,7 +64,7 @@ def stranger() -> Iterator[Project]:
             folder.mkdir(mode=0o700, parents=True)
         (home / ".ssh" / "id").write_text(KEY)
         (home / "alias").symlink_to(".ssh")
-        project.environment |= {"SANDWRIGHT_TRUST": ""}
+        project.environment |= {"SANDWRIGHT_TRUST": "", "AWS_SECRET_ACCESS_KEY": "hushed"}
         yield project
 
 

@@ -151,11 +151,17 @@ def _is_wide(pattern: HostPattern) -> bool:
 
 
 def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    """Variables whose names look like secrets, and beginnings of names, which any secret's may have."""
+    """Variables whose names look like secrets, and beginnings of names, which any secret's may have.
+
+    A path is seen inside, in mounts and in what was rendered, and with it the values of variables in it.
+    """
     for pattern in policy.environment.passed:
         known = any(_passes(other, pattern) for each in allowed for other in each.environment.passed)
         if not known and (pattern.endswith("*") or why_secret(pattern)):
             yield Loosening("passes", pattern)
+    for name in policy.facts.environment:
+        if why_secret(name) and not any(name in each.facts.environment for each in allowed):
+            yield Loosening("shows in the name of a path", name)
 
 
 def _passes(limit: str, pattern: str) -> bool:
