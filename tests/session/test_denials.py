@@ -121,6 +121,18 @@ def test_names_from_inside_make_no_lines_and_find_an_end(project: Project, host:
     assert len(said.splitlines()) == 42
 
 
+def test_the_line_of_telemetry_is_written_through_no_link_of_the_sandboxs(project: Project) -> None:
+    mine = project.home / "mine"
+    mine.write_text("mine\n")
+    swap = ("sh", "-c", "rm -f events; ln -s ../mine events")
+    by_option = project.run(*swap, options=("--telemetry", "events"))
+    project.environment["SANDWRIGHT_TELEMETRY"] = str(project.root / "events")
+    for ended in (by_option, project.run(*swap)):
+        assert ended.returncode == 125
+        assert b"which the sandbox may write" in ended.stderr
+    assert mine.read_text() == "mine\n"
+
+
 def test_its_file_is_out_of_the_sandboxs_reach(project: Project, host: str) -> None:
     assert Path(host).exists()
     log = project.home / "audit"

@@ -19,9 +19,9 @@ class RunRequest:
     `method` and `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a
     unit.
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
-    a line about the session is appended to, `denials` one that gets what was refused, which `quiet` leaves
-    out of standard error. `audit` is the audit log (`session.audit`), which the sandbox is
-    denied. `recording` is what is recorded of the run, None for nothing. With
+    a line about the session is appended to (absent: what SANDWRIGHT_TELEMETRY names), `denials` one that gets
+    what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
+    which the sandbox is denied. `recording` is what is recorded of the run, None for nothing. With
     `explained` it is told which paths were refused.
     """
 
@@ -71,7 +71,8 @@ class RunRequest:
         seconds = "s" * (time.isascii() and time.isdigit())
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
-        self.telemetry = telemetry
+        telemetry = telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", "")
+        self.telemetry = telemetry and self._placed(telemetry)
         self.denials = denials and self._placed(denials)
         self.quiet = quiet
         self.explained = explained

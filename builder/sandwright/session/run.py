@@ -84,8 +84,9 @@ def _check(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -
     if log is not None:
         _check_kept_away(prepared, log)
         _check_apart("the audit log", log.path, prepared)
-    if request.denials:
-        _check_apart("--denials", request.denials, prepared)
+    for what, path in (("--denials", request.denials), ("--telemetry", request.telemetry)):
+        if path:
+            _check_apart(what, path, prepared)
     if request.explained:
         _check_explained(prepared)
     _check_visible(request.argv[0], prepared.after)
@@ -194,7 +195,7 @@ class CommandSession:
             "policy": request.policy,
             "places": prepared.after,
             "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
-            "telemetry": request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", ""),
+            "telemetry": request.telemetry,
             "rendered": "now" if prepared.fresh else "before",
             "denials": self.denials,
             "hint": _hint(request.argv, prepared.after),
