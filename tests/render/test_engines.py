@@ -252,6 +252,14 @@ def test_references(image: str, reference: str) -> None:
     assert (load in str(_plan(artifacts).image_missing)) is ours
 
 
+@pytest.mark.parametrize(("image", "also"), [("dev", " --name dev"), ("debian:bookworm", "")])
+def test_one_command_builds_all_images_that_are_missing(image: str, also: str) -> None:
+    """The proxy's is looked for first, and who had built that was told of the other one."""
+    plan = _plan(_artifacts("docker", f"{{image: {json.dumps(image)}, network: {{mode: proxy}}}}"))
+    assert f"is not here: sandwright build-images --name proxy{also}, or" in str(plan.proxy_missing)
+    assert also in str(plan.image_missing)
+
+
 def test_what_an_engine_is_never_told() -> None:
     def deny(path: str) -> str:
         return json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"], "readonly": [path]}})

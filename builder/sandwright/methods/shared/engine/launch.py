@@ -100,12 +100,17 @@ def image_missing(container: Container) -> str:
     engine, image, name = container.engine, container.image, container.ours
     if not name:
         return f"the image {image} is not here, and none is fetched: {engine} pull {image}"
-    return to_load(container, name, image)
+    return _to_load(container, image, name)
 
 
-def to_load(container: Container, name: str, image: str) -> str:
-    """The same of an image of ours."""
+def proxy_missing(container: Container) -> str:
+    """The same of the proxy's image, which is looked for first; one command builds both."""
+    also = [container.ours] if container.ours else []
+    return _to_load(container, PROXY_IMAGE, "proxy", *also)
+
+
+def _to_load(container: Container, image: str, name: str, *also: str) -> str:
+    """The same of an image of ours, and what builds it with others."""
+    build = " ".join(("sandwright build-images", *(f"--name {each}" for each in (name, *also))))
     load = f"sandwright export-image {name} --to {name}.tar && {container.engine} load --input {name}.tar"
-    return (
-        f"the image {image} is not here: sandwright build-images --name {name}, or, where it is built, {load}"
-    )
+    return f"the image {image} is not here: {build}, or, where it is built, {load}"

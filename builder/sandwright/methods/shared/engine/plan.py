@@ -16,8 +16,8 @@ from sandwright.methods.shared.engine.launch import (
     controllers,
     engine_script,
     image_missing,
+    proxy_missing,
     shown,
-    to_load,
 )
 from sandwright.methods.shared.shims import shim_values
 from sandwright.policy.resolved import ResolvedPolicy
@@ -84,7 +84,7 @@ def engine_plan(
         done,
         **({} if outer else name_fields(policy)),
         proxy_image=PROXY_IMAGE,
-        proxy_missing=to_load(made, "proxy", PROXY_IMAGE),
+        proxy_missing=proxy_missing(made),
         proxy_network=OUTSIDE[made.engine],
         proxy_clients=CLIENTS,
         proxy_private=any(each.private for each in policy.network.allow),
