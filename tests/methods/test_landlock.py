@@ -319,6 +319,16 @@ def test_the_temporary_directory_is_the_runs_own(sandbox: Made, tmp_path: Path) 
     assert not list((tmp_path / "state").glob("sandwright/runs/*"))
 
 
+def test_a_variable_in_the_temporary_directory_names_the_runs_own(sandbox: Made) -> None:
+    """As the preset `build` has it: /tmp itself can't be used."""
+    values = "{BELOW: $TMP/cache/x, ITSELF: $TMP, BESIDE: /tmpfs, AMONG: 'a:/tmp/x', LATER: x=/tmp/x}"
+    ended = _shell(
+        sandbox(POLICY.replace("{pass: [PATH]}", f"{{pass: [PATH], set: {values}}}")),
+        'mkdir -p "$BELOW" && echo "${BELOW#$TMPDIR} ${ITSELF#$TMPDIR} $BESIDE $AMONG $LATER"',
+    )
+    assert ended.stdout == "/cache/x  /tmpfs a:/tmp/x x=/tmp/x\n", ended.stderr
+
+
 # How runs end.
 
 

@@ -331,13 +331,25 @@ static _Noreturn void become(struct run *run)
     exec_command(run->command, all);
 }
 
+/* A value in the temporary directory names the run's own, as that is the one that may be used. */
+static void add_settings(const struct run *run)
+{
+    size_t length = run->plan.temporary == NULL || kernel != NULL ? 0 : strlen(run->plan.temporary);
+    for (size_t index = 0; index < run->plan.settings.count; index++) {
+        char *setting = run->plan.settings.at[index];
+        const char *value = setting + strcspn(setting, "=") + 1;
+        bool own = length > 0 && strncmp(value, run->plan.temporary, length) == 0 && (value[length] == '/' || value[length] == '\0');
+        add(&variables, own ? text("%.*s%s%s", (int)(value - setting), setting, temporary(run), value + length) : setting);
+    }
+}
+
 /* Three domains: of files, in which the supervisor is, too, of the run, and of the command. */
 static void start(struct run *run)
 {
     pid_t above = run->keeper;
     close(ours);
     add_all(&variables, &run->passed);
-    add_all(&variables, &run->plan.settings);
+    add_settings(run);
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
     int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
     drop_rights();

@@ -65,7 +65,7 @@ DECLARATION = Declaration(
         "process.seccomp": Support("stricter", "what Landlock doesn't hold is refused besides"),
         "macos": Support("unused", reasons.FRAGMENTS),
         "environment.pass": Support("exact"),
-        "environment.set": Support("exact"),
+        "environment.set": Support("exact", "a value that begins with $TMP names the run's own directory"),
         "credentials.cloud": Support("exact"),
         "credentials.shims": Support("cannot", "the launcher brings none in"),
         "user.mapping": Support("exact"),
