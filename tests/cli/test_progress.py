@@ -41,3 +41,18 @@ def test_a_log_gets_a_line_for_each_step_and_nothing_that_moves(capsys: pytest.C
     assert shown.startswith("build: 3 images in 0.")
     assert "\x1b" not in shown
     assert "\r" not in shown
+
+
+def test_a_log_is_told_how_far_a_long_step_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with console.watching() as progress, progress.step("work with vm", 3, unit="probes") as whole:
+        whole.advance(1)
+        monkeypatch.setattr(console, "INTERVAL", 0.0)
+        whole.advance(1)
+        whole.advance(1)
+    shown = capsys.readouterr().err.splitlines()
+    assert [line.partition(" after ")[0].partition(" in ")[0] for line in shown] == [
+        "work with vm: 2 of 3 probes",
+        "work with vm: 3 probes",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,6 +84,12 @@ def test_the_verdict(probe: WorkProbe, result: WorkResult, verdict: Verdict, evi
     assert evidence in outcome.evidence
 
 
+def test_what_a_method_cannot_do_its_forms_cannot() -> None:
+    failed = WorkResult(ScriptEnd(1, "EPERM"), DENIED)
+    found = [judge_work(LIMITED, "bwrap-form", failed, own).verdict for own in ("bwrap", "other")]
+    assert found == [Verdict.SKIPPED, Verdict.FAIL]
+
+
 def test_the_shipped_probes_are_read() -> None:
     probes = work_probes()
     assert len({probe.name for probe in probes}) == len(probes)
@@ -98,6 +105,10 @@ def test_the_shipped_probes_are_read() -> None:
             "is no regular expression",
         ),
         ("probes: [{name: x, about: y, script: z, done: '', denied: {script: z}, sript: z}]", "no such key"),
+        (
+            "probes: [{name: x, about: y, script: z, done: '', denied: {script: z, feature: walls}}]",
+            "is no feature of a policy",
+        ),
     ],
 )
 def test_a_faulty_family_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -164,6 +175,81 @@ def test_a_restriction_less_turns_it_red() -> None:
     assert "kept was changed" in outcome.evidence
 
 
+LANDLOCK = """\
+schema: 1
+method: landlock
+degrade:
+  - {feature: filesystem.protect, method: landlock, reason: a test}
+  - {feature: filesystem.attributes, method: landlock, reason: a test}
+  - {feature: process.kernel, method: landlock, reason: a test}
+"""
+
+
+def _under_landlock(probe: WorkProbe, without: str = "none") -> ProbeOutcome:
+    """With a policy from which each setting that has the words `without` is left out."""
+
+    def resolve(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
+        own = layer(LANDLOCK, file=str(project / "sandbox.yaml"))
+        kept = [each for each in settings if without not in each]
+        policy = MergedPolicy.from_layers([own, *([added] if (added := run_layer(kept)) else [])])
+        return policy.resolve(collect(policy, project=project))
+
+    (outcome,) = prove_work(resolve, "landlock", probes=[probe])
+    return outcome
+
+
+READ = PROBE.model_copy(update={"denied": NearestDenial(script="cat secret/file")})
+
+
+def _of_nothing(probe: WorkProbe, denied: NearestDenial) -> WorkProbe:
+    """With a denial that no method declares beyond it."""
+    return probe.model_copy(update={"denied": denied.model_copy(update={"feature": ""})})
+
+
+OTHERS = next(probe for probe in work_probes() if probe.name == "work/system/process-list")
+HOOKS = NearestDenial(script="mkdir -p .git/hooks; echo x >.git/hooks/x", feature="filesystem.protect")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
+@pytest.mark.needs("cc")
+def test_what_a_method_cannot_close_in_a_project_is_closed_beside_it() -> None:
+    """So that work under it is done and paired, not skipped."""
+    for probe in (PROBE, READ):
+        outcome = _under_landlock(probe)
+        assert outcome.verdict is Verdict.PASS, outcome.evidence
+        assert "Permission denied" in outcome.evidence
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize(
+    ("probe", "without", "evidence"),
+    [
+        pytest.param(READ, "filesystem.deny", "was let do", id="nothing is denied"),
+        pytest.param(
+            PROBE.model_copy(update={"policy": ('filesystem.write=["$BESIDE/closed/kept"]',)}), "none",
+            "kept was changed", id="all may be written",
+        ),
+        pytest.param(_of_nothing(PROBE, HOOKS), "none", "was let do", id="the nearest denial itself"),
+        pytest.param(_of_nothing(OTHERS, OTHERS.denied), "none", "was let do", id="processes of others"),
+    ],
+)  # fmt: skip
+def test_a_denial_beside_the_project_can_turn_red(probe: WorkProbe, without: str, evidence: str) -> None:
+    outcome = _under_landlock(probe, without)
+    assert outcome.verdict is Verdict.FAIL, outcome.evidence
+    assert evidence in outcome.evidence
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
+@pytest.mark.needs("cc")
+def test_a_denial_that_a_method_cannot_make_has_another_in_its_place() -> None:
+    outcome = _under_landlock(PROBE.model_copy(update={"denied": HOOKS}))
+    assert outcome.verdict is Verdict.PASS, outcome.evidence
+    assert "landlock can't enforce filesystem.protect → exit 2" in outcome.evidence
+    (held,) = prove_work(_at("bwrap"), "bwrap", probes=[PROBE.model_copy(update={"denied": HOOKS})])
+    assert "its nearest denial → exit" in held.evidence
+
+
 SOME = ("work/git/clean", "work/git/commit", "work/git/stash-untracked", "work/python/pool")
 
 
@@ -172,6 +258,7 @@ SOME = ("work/git/clean", "work/git/commit", "work/git/stash-untracked", "work/p
     [
         pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "cc", "git")),
         pytest.param("oci", marks=pytest.mark.needs("runc", "cc", "git")),
+        pytest.param("vm", marks=pytest.mark.needs("bwrap", "linux.uml", "cc", "git")),
     ],
 )
 def test_real_programs_work(method: str) -> None:

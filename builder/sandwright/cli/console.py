@@ -7,7 +7,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sandwright.progress import Progress, ProgressStep
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 160
 """Columns of a table where no terminal has a width."""
+
+INTERVAL = 30.0
+"""Seconds after which a log is told how far a step is."""
 
 
 @contextlib.contextmanager
@@ -88,13 +91,32 @@ class _Counter:
             self.done += amount
 
 
+class _Told(_Counter):
+    """Tells at most once in INTERVAL how far it is, when it gets further."""
+
+    def __init__(self, label: str, total: int, unit: str, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._words, self._note = (label, total, unit), note
+        self._started = self._told = time.monotonic()
+
+    def advance(self, amount: int) -> None:
+        super().advance(amount)
+        label, total, unit = self._words
+        now = time.monotonic()
+        with self._lock:
+            due = unit != "bytes" and self.done < total and now - self._told >= INTERVAL
+            self._told = now if due else self._told
+        if due:
+            self._note(f"{label}: {self.done} of {total} {unit} after {now - self._started:.0f} s")
+
+
 class _Lines:
-    """For logs: a line when a step ends, so that a stuck one shows by its absence."""
+    """For logs: a line when a step ends, and for one that takes long where it is."""
 
     @contextlib.contextmanager
     def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[ProgressStep]:
         started = time.monotonic()
-        counter = _Counter()
+        counter = _Told(label, total or 0, unit, self.note)
         yield counter
         done = counter.done or total or 0
         amount = f" {size(done)}" if unit == "bytes" and done else f" {done} {unit}" if done else ""

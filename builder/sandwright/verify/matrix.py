@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,6 +30,9 @@ METHODS = registry.verifiable()
 
 A method that has forms is on the host, or where the policy's `outer` says.
 """
+
+ProveWork = Callable[[str, Sequence[str]], Iterator[ProbeOutcome]]
+"""Does what people do in projects with a method, under some settings more."""
 
 AT_ONCE = 2
 """Methods under way at the same time: most of a proof is waiting for an engine."""
@@ -70,9 +73,16 @@ def verify(
     """
     started, began = datetime.now(UTC), time.monotonic()
 
+    def worked(method: str, more: Sequence[str]) -> Iterator[ProbeOutcome]:
+        def at(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
+            assert work is not None
+            return work(project, [*settings, *more])
+
+        yield from prove_work(at, method, progress=progress) if work else ()
+
     def proof(method: str) -> MethodProof:
         with progress.step(f"verifying {method}", unit="probes"):
-            return _proof(resolve, method, host, work)
+            return _proof(resolve, method, host, worked if work else None)
 
     host = collect_host()
     # In a shared temporary directory they would see what the others plant, and be in each other's way.
@@ -91,7 +101,7 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ResolveAt | None = None) -> MethodProof:
+def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | None = None) -> MethodProof:
     own, module, _ = registry.find(method)
     properties = module.PROPERTIES
     if properties.simulated_by and host.os != properties.system:
@@ -117,24 +127,19 @@ def _not_travelling(resolve: Resolve, variable: str) -> str:
     return ""
 
 
-def _with_work(proof: MethodProof, work: ResolveAt | None) -> MethodProof:
+def _with_work(proof: MethodProof, work: ProveWork | None, more: Sequence[str] = ()) -> MethodProof:
     """A proof with what is done in projects besides; nothing of that where nothing starts."""
     if work is None or proof.outcomes[0].verdict is not Verdict.PASS:
         return proof
-    outcomes = (*proof.outcomes, *prove_work(work, proof.method))
+    outcomes = (*proof.outcomes, *work(proof.method, more))
     return replace(proof, outcomes=outcomes, notes=(*proof.notes, NOTE.format(proof.method)))
 
 
 def _in_container(
-    resolve: Resolve, method: str, own: str, engine: str, work: ResolveAt | None
+    resolve: Resolve, method: str, own: str, engine: str, work: ProveWork | None
 ) -> MethodProof:
     """The proof of a method in a container of an engine, under the name that was asked for."""
-
-    def around_work(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
-        assert work is not None
-        return work(project, [*settings, f"outer={engine}"])
-
-    proof = _with_work(prove(around(resolve, engine), own), work and around_work)
+    proof = _with_work(prove(around(resolve, engine), own), work, [f"outer={engine}"])
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     notes = (f"{method}: gVisor in a container of {engine}", *proof.notes)
     return MethodProof(method, outcomes, notes, proof.weaker)

@@ -37,7 +37,8 @@ class WorkResult:
 
     `missing` is the program that is not there, empty for none; `work` and `denied` are the two scripts
     inside, `after` that on the host, and `kept` is empty when nothing was changed that the policy closes.
-    `launcher` is what the launcher wrote itself.
+    `launcher` is what the launcher wrote itself. `beyond` is the feature for lack of which another denial was
+    tried than the nearest.
     """
 
     work: ScriptEnd
@@ -46,13 +47,17 @@ class WorkResult:
     kept: str = ""
     missing: str = ""
     launcher: str = ""
+    beyond: str = ""
 
 
-def judge_work(probe: WorkProbe, method: str, result: WorkResult) -> ProbeOutcome:
-    """The verdict on a probe: what must be done was done, and what lies beside it was denied."""
+def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str = "") -> ProbeOutcome:
+    """The verdict on a probe: what must be done was done, and what lies beside it was denied.
+
+    `form_of` is the method that `method` is a form of: what that can't do, its forms can't.
+    """
     if result.missing:
         return work_outcome(probe, method, Verdict.SKIPPED, f"{result.missing} is not there")
-    limit = probe.cannot.get(method) or probe.cannot.get("all")
+    limit = next((probe.cannot[name] for name in (method, form_of, "all") if name in probe.cannot), None)
     faults = list(_faults(probe, result))
     breaches = list(_breaches(result))
     evidence = "\n".join(
@@ -61,7 +66,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult) -> ProbeOutcom
             *(f"({each})" for each in (*breaches, *faults)),
             f"the work → {result.work}",
             "" if result.after.status == 0 else f"on the host → {result.after}",
-            f"its nearest denial → {result.denied}",
+            f"{_denial(method, result)} → {result.denied}",
             result.launcher.strip(),
         )
         if part
@@ -76,6 +81,11 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult) -> ProbeOutcom
         evidence = f"(denied, for another reason than {probe.denied.shows!r})\n{evidence}"
         return work_outcome(probe, method, Verdict.INCONCLUSIVE, evidence, result)
     return work_outcome(probe, method, Verdict.PASS, evidence, result)
+
+
+def _denial(method: str, result: WorkResult) -> str:
+    beyond = f"a denial beside the project, as {method} can't enforce {result.beyond}"
+    return beyond if result.beyond else "its nearest denial"
 
 
 def _faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:

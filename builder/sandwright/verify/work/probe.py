@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sandwright.document import parse
+from sandwright.policy.names import FEATURES
 from sandwright.validation import load_model
 
 PROBES = Path(__file__).with_name("probes")
@@ -29,6 +30,16 @@ Expression = Annotated[str, AfterValidator(_expression)]
 """A regular expression, searched for with `re.MULTILINE`."""
 
 
+def _feature(name: str) -> str:
+    if name and name not in FEATURES:
+        raise ValueError(f"is no feature of a policy: {name}")
+    return name
+
+
+Feature = Annotated[str, AfterValidator(_feature)]
+"""One of `FEATURES`, or empty."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,6 +53,9 @@ class NearestDenial(_Section):
     shows: Expression = "Read-only file system|Permission denied"
     """What its output must say; a failure for another reason proves nothing."""
 
+    feature: Feature = ""
+    """What of a policy it is about. With a method that can't do that a write to `kept` is tried instead."""
+
 
 class WorkLimit(_Section):
     """What a method can't do, and how that shows."""
@@ -54,7 +68,8 @@ class WorkProbe(_Section):
     """One thing that people do in a project, with real programs.
 
     It has a project of its own with the directories `kept` (read-only) and `secret` (denied), and `outside`
-    beside it. Scripts are for `sh -eu`, and start in the project.
+    beside it. With a method that can't close what lies in a project, links lead to such places beside it.
+    Scripts are for `sh -eu`, and start in the project.
     """
 
     name: str

@@ -1,0 +1,104 @@
+"""The project that a probe of work has, what is closed to it, and the settings that close it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.policy.declaration import Declaration
+from sandwright.verify.work.probe import NearestDenial
+
+BESIDE = NearestDenial(script="echo x >kept/file")
+"""What is denied in the place of what a method can't deny."""
+
+_INSIDE = ("filesystem.readonly", "filesystem.deny-inside")
+_CONFIGURATION = 'filesystem.protect=[".git/config", ".git/objects/info/alternates"]'
+"""For the probes that aren't granted it."""
+
+
+@dataclass(frozen=True)
+class WorkProject:
+    """A project at `root`: `kept` may be read, `secret` may not, nor may `outside` beside it be written.
+
+    Where the method can't close what lies in a directory that may be written, both lie in `closed` beside the
+    project, to which links in it lead. `word` is in the file of each.
+    """
+
+    root: Path
+    word: str
+    declaration: Declaration
+
+    @property
+    def inside(self) -> bool:
+        """Whether `kept` and `secret` lie in the project."""
+        return all(self.declaration.of(feature).level != "cannot" for feature in _INSIDE)
+
+    @property
+    def _closed(self) -> Path:
+        return self.root if self.inside else self.root.with_name("closed")
+
+    @property
+    def _outside(self) -> Path:
+        return self.root.with_name("outside")
+
+    def _places(self) -> tuple[Path, ...]:
+        return (self._closed / "kept", self._closed / "secret", self._outside)
+
+    def make(self) -> None:
+        """Plant it."""
+        self.root.mkdir(parents=True)
+        for directory in self._places():
+            directory.mkdir(parents=True)
+            (directory / "file").write_text(f"{self.word}\n", encoding="utf-8")
+        if not self.inside:
+            (self.root / "kept").symlink_to("../closed/kept")
+            (self.root / "secret").mkdir()  # which those that walk through a project can list
+            (self.root / "secret/file").symlink_to("../../closed/secret/file")
+
+    def settings(self, more: Sequence[str] = ()) -> list[str]:
+        """What the project needs of a policy, and what `more` does, each field once."""
+        read = [str(self._outside), *([] if self.inside else [str(self._closed)])]
+        own = [
+            'filesystem.write=["...", "$PROJECT"]',
+            f"filesystem.read={json.dumps(['...', *read])}",
+            f"filesystem.deny={json.dumps([str(self._closed / 'secret')])}",
+            "network.mode=none",
+        ]
+        if self.inside:
+            own.append(f"filesystem.readonly={json.dumps([str(self._closed / 'kept')])}")
+        if self.declaration.of("filesystem.protect").level != "cannot":
+            own.append('filesystem.protect=[".git/hooks", ".envrc"]')
+            granted = any(each.startswith("filesystem.git=") and '"config"' in each for each in more)
+            own += [] if granted else [_CONFIGURATION]
+        return joined([*own, *more])
+
+    def beyond(self, nearest: NearestDenial) -> str:
+        """The feature that a probe's denial needs and the method can't enforce; empty for none."""
+        feature = nearest.feature
+        return feature if feature and self.declaration.of(feature).level == "cannot" else ""
+
+    def changed(self) -> str:
+        """What of the closed places is another than it was; empty for nothing."""
+        for directory in self._places():
+            try:
+                names = [each.name for each in directory.iterdir()]
+                content = (directory / "file").read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                return f"{directory.name}: {error.strerror}"
+            if names != ["file"] or content != f"{self.word}\n":
+                return f"{directory.name} was changed"
+        return ""
+
+
+def joined(settings: Sequence[str]) -> list[str]:
+    """Settings of which none sets what another does: lists are joined, of other values the last is taken."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        field, _, value = setting.partition("=")
+        if value.startswith("[") and field in found:
+            items = dict.fromkeys([*json.loads(found[field]), *json.loads(value)])
+            value = json.dumps(list(items))
+        found[field] = value
+    return [f"{field}={value}" for field, value in found.items()]
