@@ -41,7 +41,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import hostprogram, persistent, preflights, render_cache, trust, writable
+from sandwright.session import committer, hostprogram, persistent, preflights, render_cache, trust, writable
 from sandwright.session.deciding import deciding
 from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
@@ -71,12 +71,14 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
-    agent = _agent(policy, request, backend)
-    program = hostprogram.find(agent, resolved, inputs) if agent else None
+    agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
+    program = hostprogram.find(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
         seen = shown(program.paths, what=f"{agent}, which is this host's")
         resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
-    notes += [_about_agent(agent, program, resolved.image)] if agent else []
+    notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
+    if agent and not registry.properties(backend.name).own_account:  # whose home isn't looked into
+        notes.append(committer.unknown(agent, resolved, inputs, own_root=own_root))
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
@@ -85,7 +87,11 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     prepared.starts = list(program.words) if program is not None else []
     prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
     told = remarks(resolved, inputs, mounts=registry.declaration(backend.name).mounts)
-    prepared.notes = [*notes, *told, *(str(each) for each in rendered.findings if each.kind != "left-out")]
+    prepared.notes = [
+        *filter(None, notes),
+        *told,
+        *(str(each) for each in rendered.findings if each.kind != "left-out"),
+    ]
     _ask_program(inputs)
     render_cache.keep(request.identity(), prepared, inputs.asked())
     sweep(prepared.directory)
@@ -156,12 +162,11 @@ def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracke
     return resolved
 
 
-def _agent(policy: MergedPolicy, request: RunRequest, backend: Backend) -> str:
-    """The coding agent that is run, where its preset holds and the root inside is an image's; else empty."""
+def _agent(policy: MergedPolicy, request: RunRequest) -> str:
+    """The coding agent that is run, where its preset holds; else empty."""
     name = request.argv[0] if request.argv else ""
     names = {*request.presets, *base([each for each in policy.layers if each.kind not in ("floor", "run")])}
-    known = name in AGENTS and f"agent-{name}" in names
-    return name if known and registry.properties(backend.name).root == "image" else ""
+    return name if name in AGENTS and f"agent-{name}" in names else ""
 
 
 def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:

@@ -1,0 +1,85 @@
+"""Aider, which writes who commits into .git/config where Git knows nobody, is told of before it fails."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.api import Policy
+from sandwright.inputs import InputTracker
+from sandwright.policy.collect import collect
+from sandwright.session import committer
+from session.conftest import Project
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+SAID = b"Git knows no user.name and user.email inside: aider wants to write them into .git/config"
+OPTIONS = ("--preset", "agent-aider", "--method", "bwrap", "--set", "network.mode=none")
+NAMED = "[user]\n\tname = A Person\n\temail = person@example.org\n"
+
+
+@pytest.fixture
+def person() -> Iterator[Project]:
+    """A repository in the home of somebody whom Git doesn't know, and a program that does what aider does."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        for folder in (project.root, project.runtime, Path(made, "home/bin")):
+            folder.mkdir(mode=0o700, parents=True)
+        program = Path(made, "home/bin/aider")
+        program.write_text("#!/bin/sh\ngit config user.name >/dev/null || git config user.name 'Your Name'\n")
+        program.chmod(0o755)
+        project.environment["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+        process.run("git", "init", "-q", project.root)
+        yield project
+
+
+def test_who_commits_is_asked_for_before_aider_fails(person: Project) -> None:
+    done = person.run("aider", options=OPTIONS)
+    assert done.returncode != 0
+    assert SAID in done.stderr
+    assert done.stderr.index(SAID) < done.stderr.index(b"could not ")
+    assert b"first, outside: git config --global user.name NAME; git config" in done.stderr
+
+
+@pytest.mark.parametrize("file", [".gitconfig", ".config/git/config", "p/.git/config", "included"])
+def test_whoever_is_known_is_told_of_nothing(person: Project, file: str) -> None:
+    """The remark of an earlier run goes, too, which is kept with what was rendered."""
+    assert SAID in person.run("aider", options=OPTIONS).stderr
+    path = person.home / (".gitconfig" if file == "included" else file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = path.read_text() if path.exists() else ""
+    path.write_text(text + (f"[include]\n\tpath = {person.home}/other\n" if file == "included" else NAMED))
+    (person.home / "other").write_text(NAMED)
+    done = person.run("aider", options=OPTIONS)
+    assert (done.returncode, SAID in done.stderr) == (0, False), done.stderr
+
+
+def test_a_name_without_an_address_is_not_enough(person: Project) -> None:
+    (person.home / ".gitconfig").write_text("[user]\n\tname = A Person\n")
+    assert SAID in person.run("aider", options=OPTIONS).stderr
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_in_an_image_the_file_has_to_be_shown(person: Project, shown: bool) -> None:
+    (person.home / ".gitconfig").write_text(NAMED)
+    read = '["...", ~/.gitconfig]' if shown else '["..."]'
+    policy = Policy.from_text(
+        f"schema: 1\nimage: dev\nextends: [agent-aider]\nfilesystem: {{read: {read}}}\n"
+    )
+    resolved = policy.resolve(collect(policy, project=person.root, environ={"HOME": str(person.home)}))
+    said = committer.unknown("aider", resolved, InputTracker(), own_root=True)
+    way = '; and show it inside: filesystem.read: ["...", ~/.gitconfig]'
+    assert (said == "") if shown else said.endswith(way)
+    assert committer.unknown("aider", resolved, InputTracker(), own_root=False) == ""
+
+
+def test_others_are_told_of_nothing(person: Project) -> None:
+    """Their commits fail, and Git says why; without a repository there is nothing to commit."""
+    assert SAID not in person.run("git", "status", options=OPTIONS).stderr
+    process.run("rm", "-r", person.root / ".git")
+    assert SAID not in person.run("aider", options=OPTIONS).stderr
