@@ -21,6 +21,11 @@ def visible(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """The same in one line, whatever breaks are in it: what begins a line is ours."""
+    return visible(text).replace("\n", r"\n").replace("\t", r"\t")
+
+
 def say(line: str) -> None:
     """Write a line of ours to standard error, at once. Raise OSError."""
     os.write(2, f"sandwright: {visible(line)}\n".encode())

@@ -99,6 +99,38 @@ def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path
     assert not mark.exists()
 
 
+FILTER = '{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]}'
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("spelled", ["$PROJECT/filter.json", "{project}/up/filter.json"])
+def test_the_filter_of_a_revision_is_the_revisions(project: Path, spelled: str) -> None:
+    """A change of the file alone changes what the policy allows."""
+    git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    where = project / "up" if "/up/" in spelled else project
+    where.mkdir(exist_ok=True)
+    (where / "filter.json").write_text(FILTER)
+    text = f"{OLD}process: {{seccomp: {spelled.format(project=project)}}}\n"
+    (project / "sandbox.yaml").write_text(text)
+    process.run(*git, "add", "--all")
+    process.run(*git, "commit", "--quiet", "--message", "filter")
+    assert _diff(project, "--revisions", "HEAD", "--method", "bwrap").status == 0
+    (where / "filter.json").write_text(FILTER.replace('"read"', '"read", "ptrace"'))
+    for words in (("--revisions", "HEAD"), ("HEAD:./sandbox.yaml", "sandbox.yaml")):
+        result = _diff(project, *words, "--method", "bwrap")
+        assert (result.status, "syscall ptrace" in result.text) == (14, True), result.text + result.stderr
+    process.run(*git, "add", "--all")
+    process.run(*git, "commit", "--quiet", "--message", "wider")
+    assert _diff(project, "--revisions", "HEAD~1", "HEAD", "--method", "bwrap").status == 14
+    assert _diff(project, "--revisions", "HEAD", "HEAD~1", "--method", "bwrap").status == 0
+    (where / "filter.json").rename(where / "wide.json")
+    (where / "filter.json").symlink_to("wide.json")
+    assert _diff(project, "--revisions", "HEAD~1", "--method", "bwrap").status == 14
+    process.run(*git, "add", "--all")
+    process.run(*git, "commit", "--quiet", "--message", "a link")
+    assert _diff(project, "--revisions", "HEAD", "--method", "bwrap").status == 2  # a link is no filter
+
+
 @pytest.mark.needs("git", "bwrap")
 def test_it_proves(project: Path) -> None:
     result = _diff(project, "--revisions", "old", "new", "--method", "bwrap", "--prove")
@@ -124,6 +156,23 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         self.tags.add(tag)
+
+
+def test_a_line_of_the_report_is_ours(project: Path) -> None:
+    """Who reads a log may take what begins a line for ours, or for a command (`::` on GitHub)."""
+    forged = "a\\n::notice::nothing is newly allowed"
+    name = f"$PROJECT/{forged}"
+    (project / "sandbox.yaml").write_text(
+        f'{OLD}filesystem: {{write: [$PROJECT, "/srv/{forged}"], deny: ["{name}"]}}\n'
+    )
+    said = _diff(project, "old:./sandbox.yaml", "sandbox.yaml", "--method", "bwrap")
+    shown = [said.text + said.stderr]
+    for words in (("lint", "sandbox.yaml"), ("render",), ("explain", "write", f"{project}/a\n::notice::x")):
+        argv = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()", *words)
+        ended = process.run(*argv, cwd=project, timeout=120, check=False)
+        shown.append(ended.text + ended.stderr)
+    assert all("a\\n::notice::" in each for each in shown), shown
+    assert not [line for each in shown for line in each.splitlines() if line.lstrip().startswith("::")]
 
 
 def test_markdown_takes_no_text_for_markup() -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 from sandwright import githistory
 from sandwright.change.cases import paths
 from sandwright.methods import registry
+from sandwright.policy import spelling
 from sandwright.policy.collect import collect, observe
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import Layer, layer, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 
 
@@ -19,12 +22,14 @@ from sandwright.policy.resolved import ResolvedPolicy
 class PolicyPair:
     """Two policies of one project. `file` is where the new one is, or would be in the work tree.
 
-    The layers of the operator, the user and this run are below and above both.
+    The layers of the operator, the user and this run are below and above both. `revisions` are those of Git
+    that hold the policies, empty for a file.
     """
 
     old: MergedPolicy
     new: MergedPolicy
     file: Path
+    revisions: tuple[str, str] = ("", "")
 
     def resolve(
         self, project: Path | None = None, environ: Mapping[str, str] | None = None
@@ -32,9 +37,14 @@ class PolicyPair:
         """Both on this host, each with the facts of every path that the comparison asks about.
 
         `project` and `environ` are those of `collect`; absent: the new file's directory, this environment.
+        Raise UsageError where a revision lacks the filter of system calls that its policy names.
         """
         where = self.file.parent if project is None else project
-        found = [each.resolve(collect(each, project=where, environ=environ)) for each in (self.old, self.new)]
+        both = zip((self.old, self.new), self.revisions, strict=True)
+        found = [
+            each.resolve(_as_in(revision, each, collect(each, project=where, environ=environ)))
+            for each, revision in both
+        ]
         asked = paths(found)
         old, new = (replace(each, facts=observe(each.facts, asked)) for each in found)
         return old, new
@@ -76,7 +86,27 @@ def read_pair(
     merged = [
         MergedPolicy.from_layers([*below, replace(reading(name), file=str(file))]) for name in (old, new)
     ]
-    return PolicyPair(merged[0], merged[1], file)
+    named = ("", "") if revisions else (_revision(old)[0], _revision(new)[0])
+    return PolicyPair(merged[0], merged[1], file, (old, new) if revisions else named)
+
+
+def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
+    """The facts with the filter of system calls that a revision has, where that is a file of the repository.
+
+    It is read by the name in the policy: what is a link there is no filter.
+    """
+    if not revision or not facts.texts:
+        return facts
+    path = spelling.expanded(policy.seccomp_file(), facts.variables)
+    top = githistory.top(Path(facts.project))
+    if is_inside(path, facts.project):
+        name = f"./{path[len(facts.project) :].lstrip('/')}"
+    elif Path(path).is_relative_to(top):
+        name = str(Path(path).relative_to(top))
+    else:
+        return facts
+    text = githistory.file_at(Path(facts.project), revision, name).decode("utf-8", "surrogateescape")
+    return replace(facts, texts=dict.fromkeys(facts.texts, text))
 
 
 def _file(name: str) -> str:

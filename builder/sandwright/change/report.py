@@ -14,7 +14,7 @@ from sandwright.change.witness import Witness
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.source import PolicySource
 from sandwright.sarif import sarif
-from sandwright.visible import visible
+from sandwright.visible import one_line, visible
 
 _HEADINGS: Mapping[bool | None, str] = {True: "newly allowed", False: "newly denied", None: "otherwise"}
 _LEVELS: Mapping[bool | None, str] = {True: "warning", False: "note", None: "note"}
@@ -65,7 +65,11 @@ _PREFERRED = ("contradicted", "seen", "not seen")
 
 
 def as_text(report: ChangeReport) -> Iterator[str]:
-    """Lines for a terminal."""
+    """Lines for a terminal, or for a log whose reader obeys what begins a line (CI)."""
+    yield from map(one_line, _as_text(report))
+
+
+def _as_text(report: ChangeReport) -> Iterator[str]:
     yield report.summary
     for widened, heading in _HEADINGS.items():
         own = [line for line in report.lines if line.widened is widened]
@@ -115,7 +119,7 @@ def _table(report: ChangeReport, own: Sequence[ChangeLine]) -> Iterator[str]:
 
 def _code(text: str) -> str:
     """Text as Markdown's own code can't hold it: backticks, bars, line breaks and tags are only text."""
-    escaped = html.escape(visible(text).replace("\n", "\\n").replace("\t", "\\t"))
+    escaped = html.escape(one_line(text))
     for each in "|`*_[]\\":
         escaped = escaped.replace(each, f"&#{ord(each)};")
     return f"<code>{escaped}</code>"

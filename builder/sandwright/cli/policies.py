@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sandwright.cli import console
 from sandwright.cli.arguments import load_policy, read_file
 from sandwright.errors import SandwrightError, UsageError, VerdictError
+from sandwright.visible import one_line
 
 if TYPE_CHECKING:
     from sandwright.api import Policy
@@ -277,11 +278,10 @@ def _number(text: str) -> int:
 
 
 def _show(found: Comparison) -> None:
-    console.line(str(found.answer))
-    if found.answer.void:
-        console.line(f"  {found.answer.void}")
-    for ground in found.answer.others:
-        console.line(f"  weaker: {ground.text} ({ground.source})")
+    others = (f"  weaker: {ground.text} ({ground.source})" for ground in found.answer.others)
+    void = [f"  {found.answer.void}"] if found.answer.void else []
+    for line in (str(found.answer), *void, *others):
+        console.line(one_line(line))
     rows = [_cells(row) for row in found.rows]
     console.table(("method", "decision", "", "decided by", "policy"), rows)
 

@@ -9,6 +9,7 @@ from sandwright.inputs import InputTracker
 from sandwright.policy import explain
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
+from sandwright.visible import one_line
 
 
 def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tuple[str, ...]:
@@ -19,7 +20,8 @@ def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tu
     or Git's configuration, has several names.
     """
     absent = _absent(policy) if mounts else ()
-    return (*_void(policy), *absent, *_of_git(policy), *_second_names(policy, inputs), *_exposed(policy))
+    found = (*_void(policy), *absent, *_of_git(policy), *_second_names(policy, inputs), *_exposed(policy))
+    return tuple(map(one_line, found))
 
 
 def _of_git(policy: ResolvedPolicy) -> Iterator[str]:

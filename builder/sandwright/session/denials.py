@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 
 from sandwright import smalljson
-from sandwright.visible import visible
+from sandwright.visible import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _why(field: str, source: str, edit: str | None, opens: str) -> dict[str, obj
 
 def line(text: str) -> str:
     """What a program inside chose, as a part of one line, cut off."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")[:MOST_TEXT]
+    return one_line(text)[:MOST_TEXT]
 
 
 def is_plain(text: str) -> bool:

@@ -16,7 +16,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session.trust import Loosened
-from sandwright.visible import visible
+from sandwright.visible import one_line
 
 
 def loosened(
@@ -39,11 +39,7 @@ def loosened(
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
     place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
-    return Loosened(place, said, [_one_line(str(each)) for each in found])
-
-
-def _one_line(text: str) -> str:
-    return visible(text).replace("\n", r"\n").replace("\t", r"\t")
+    return Loosened(place, said, [one_line(str(each)) for each in found])
 
 
 def _resolved(
