@@ -159,6 +159,26 @@ def test_there_is_none_to_remove(tmp_path: Path) -> None:
         plan_removal(account_for(str(tmp_path), 4711))
 
 
+def test_what_a_strangers_policy_lists_is_not_shared_without_a_word(
+    made: Callable[[], Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = made()
+    monkeypatch.setenv("SANDWRIGHT_TRUST", "")
+    other = project.home / "other"
+    other.mkdir()
+    policy = project.root / "sandbox.yaml"
+    policy.write_text(policy.read_text().replace("write: [$PROJECT]", "write: [$PROJECT, ~/other]"))
+    assert f"share {other}" in project.sandwright("account-setup").stdout
+    said = project.sandwright("account-setup", "--yes")
+    assert (said.returncode, "writes ~/other" in said.stderr) == (64, True), said.stderr
+    assert not _is_there(project)
+    assert not read(other).users
+    assert project.sandwright("trust", "--yes").returncode == 0
+    said = project.sandwright("account-setup", "--yes")
+    assert said.returncode == 0, said.stderr
+    assert read(other).users.keys() >= {project.uid}
+
+
 def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project]) -> None:
     """Below a home that nobody else may enter, and in every run: nobody closes it to the account again."""
     project = made()

@@ -19,12 +19,18 @@ NOT_DONE = 3
 
 
 def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
-    """Make the account that the method `user` runs a project's commands as, and share the project with it."""
+    """Make the account that the method `user` runs a project's commands as, and share the project with it.
+
+    Raise UsageError for a stranger's policy that nobody approved: what it lets be written is shared.
+    """
     from sandwright.api import Policy  # noqa: PLC0415
+    from sandwright.cli.trust import require_trust  # noqa: PLC0415
     from sandwright.methods.user.render import account_of  # noqa: PLC0415
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
     from sandwright.session import persistent  # noqa: PLC0415
 
+    if yes:
+        require_trust(policy, None, accepted=False)
     loaded = Policy.load(policy)
     persistent.make(loaded, loaded.facts().project)
     resolved = loaded.resolve()
