@@ -10,6 +10,7 @@ import io
 import os
 import random
 import signal
+import socket
 import stat
 import sys
 import threading
@@ -23,7 +24,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
-from sandwright.rootfs.unpacking import staging
+from sandwright.rootfs.unpacking import staging, store
 from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
 from tars import archive, described, file, folder, layer, symlink, tree
 
@@ -445,3 +446,37 @@ def test_what_gets_its_name_is_on_disk(tmp_path: Path) -> None:
     assert calls[1].startswith("rename")
     assert len(calls) == 2
     assert (tmp_path / "store/sha256-x/file").read_text() == "content"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "link", "nothing"])
+def test_a_file_takes_the_place_of_what_somebody_put_there(tmp_path: Path, kind: str) -> None:
+    """A report may lie in a project, where a sandbox made what nobody would finish to read."""
+    target, mine = tmp_path / "report.json", tmp_path / "mine"
+    mine.write_bytes(b"mine")
+    with socket.socket(socket.AF_UNIX) as listener:
+        if kind == "pipe":
+            os.mkfifo(target)
+        elif kind == "socket":
+            listener.bind(str(target))
+        elif kind == "link":
+            target.symlink_to(mine)
+        assert store.write_atomically(target, b"said")
+    assert (target.read_bytes(), target.is_symlink(), mine.read_bytes()) == (b"said", False, b"mine")
+    assert not store.write_atomically(target, b"said")
+
+
+def test_a_directory_that_somebody_locks_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PATIENCE", 0.2)
+    left = tmp_path / ".report.json.part"
+    left.write_bytes(b"another's, which it writes")
+    holder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        with pytest.raises(HostError, match="is locked by another process"):
+            store.write_atomically(tmp_path / "report.json", b"said")
+        assert [path.name for path in tmp_path.iterdir()] == [left.name]
+    finally:
+        os.close(holder)
+    assert store.write_atomically(tmp_path / "report.json", b"said")

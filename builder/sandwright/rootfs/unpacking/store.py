@@ -14,6 +14,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ from typing import Any
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import remove
+
+PATIENCE = 30.0
+"""Seconds in which another process writes its file."""
 
 _OURS = re.compile(r"\.?(?:sha256|sha384|sha512|minimal)-")
 
@@ -102,24 +106,52 @@ def write_atomically(path: Path, content: bytes) -> bool:
     """Write a temporary file and rename it to `path`. Return false if `path` holds `content` already.
 
     The temporary name is fixed, under a lock on the directory, so the next process overwrites leftovers.
+    The directory may be a project's, where a sandbox can lock it, and put a pipe in the file's place: raise
+    HostError where the lock isn't had in time.
     """
-    with contextlib.suppress(FileNotFoundError):
-        if not path.is_symlink() and path.read_bytes() == content:
-            return False
+    if _holds(path, content):
+        return False
     part = path.with_name(f".{path.name}.part")
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        _lock(folder, path.parent)
         part.unlink(missing_ok=True)
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        try:
+            with part.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     finally:
-        part.unlink(missing_ok=True)
         os.close(folder)
     return True
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a plain file with this content is there; what would wait to be opened or read is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):  # nothing, a link, a socket
+            return False
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read() == content
+
+
+def _lock(folder: int, path: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise HostError(f"{path} is locked by another process: nothing was written") from None
+            time.sleep(0.01)
+        else:
+            return
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
