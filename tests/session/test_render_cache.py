@@ -135,6 +135,17 @@ def test_artifacts_of_the_project(project: Project) -> None:
     assert b"not what the policy renders to now" in project.run("true").stderr
 
 
+def test_a_pipe_among_a_strangers_artifacts_is_not_waited_for(project: Project) -> None:
+    folder = project.root / ".sandbox" / "bwrap"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    os.mkfifo(folder / "args")
+    ended = project.run("true")
+    assert ended.returncode == 125
+    assert b"args" in ended.stderr, ended.stderr
+    assert b"not what the policy renders to now" in ended.stderr
+
+
 def test_from_inside_nothing_of_it_can_be_written(project: Project) -> None:
     """Also under a policy that lets the whole home be written, where what is kept lies."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.cache]}\n")

@@ -37,6 +37,7 @@ from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.reading import read_start
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
@@ -301,8 +302,9 @@ def _check_rendered(
 
 
 def _differs(path: Path, artifact: Artifact) -> bool:
+    """Whether something else is there, as a stranger's project may have a pipe, which nobody writes."""
     try:
-        return path.read_bytes() != artifact.content
+        return read_start(path, size=len(artifact.content) + 1) != artifact.content
     except OSError:
         return True
 
