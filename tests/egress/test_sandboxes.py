@@ -202,8 +202,8 @@ def test_the_proxy_is_killed(sandbox: Sandbox, world: World) -> None:
         rest, _ = started.communicate(timeout=30)
     status, error = rest.split()
     assert status == b"000"
-    # Inside vm's kernel a connection is made before anybody knows that nobody is there outside: it is reset.
-    assert error in ((b"55", b"56") if sandbox.form.startswith("vm") else (b"7",))
+    # Inside vm's kernel a connection may be made before it is known that nobody listens outside.
+    assert error in ((b"7", b"52", b"55", b"56") if sandbox.form.startswith("vm") else (b"7",))
     assert len(world.reached) == before + 1
 
 
