@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +95,31 @@ def test_streams_files_and_the_status_cross_the_line(sandbox: Made, tmp_path: Pa
     assert (tmp_path / "project/kept").is_dir()
     assert (tmp_path / "project/made").read_text() == "y\n"
     assert ended.returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.needs("bwrap", "linux.uml")
+def test_input_in_pieces_of_any_size_comes_unchanged(sandbox: Made, tmp_path: Path) -> None:
+    """Long ones go by a file beside the line: no page may be read before all of it is written."""
+    (tmp_path / "project").mkdir()
+    made, sizes = sandbox(), (1, 257, 4095, 4097, 300, 65536, 255, 70000, 12289) * 12
+    running = subprocess.Popen(
+        [str(made.launcher), "sha256sum"], env=dict(made.environment), cwd=tmp_path / "project",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert running.stdin is not None
+    whole = hashlib.sha256()
+    with running.stdin as into:
+        for size in sizes:
+            piece = os.urandom(size)
+            whole.update(piece)
+            into.write(piece)
+            into.flush()
+            time.sleep(0.005)
+    assert running.stdout is not None
+    with running.stdout as out:
+        said = out.read()
+    assert said.split()[0].decode() == whole.hexdigest()
+    assert running.wait(WAIT) == 0
 
 
 @pytest.mark.needs("bwrap", "linux.uml")

@@ -108,6 +108,19 @@ static void begin(bool said)
     begun = said;
 }
 
+/* In the place of a frame, what follows of which lies beside the line, that frame. */
+static void take_beside(enum frame *frame, unsigned char **content, size_t *length)
+{
+    struct beside said = {0};
+    if (*length != sizeof said)
+        guest_refuse("a frame");
+    memcpy(&said, *content, sizeof said);
+    *content = guest_read_beside(&said);
+    *frame = (enum frame)said.frame;
+    *length = (size_t)said.length;
+    line_number(&out, BESIDE_TAKEN, (said.length + BESIDE_PAGE - 1) / BESIDE_PAGE * BESIDE_PAGE);
+}
+
 static void take_line(void)
 {
     enum frame frame;
@@ -119,11 +132,14 @@ static void take_line(void)
         guest_end();
     if (bytes_held(&in) > held)
         line_number(&out, RECEIVED, (int32_t)(bytes_held(&in) - held));
-    while ((next = line_next(&in, &frame, &content, &length)) > 0)
+    while ((next = line_next(&in, &frame, &content, &length)) > 0) {
+        if (frame == BESIDE)
+            take_beside(&frame, &content, &length);
         if (begun)
             take_frame(frame, content, length);
         else
             begin(guest_setting(&set, frame, content, length));
+    }
     if (next < 0)
         guest_refuse("a frame");
 }
@@ -250,13 +266,15 @@ static void become_second(void)
     guest_end();
 }
 
-_Noreturn void guest_main(bool machine)
+_Noreturn void guest_main(bool machine, const char *beside)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
     leave = leave_guest;
     umask(0);
+    if (beside != NULL)
+        guest_beside(beside);
     line = machine ? machine_line() : guest_line();
     become_second();
     line_say(&out, READY, NULL, 0);

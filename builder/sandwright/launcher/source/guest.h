@@ -32,6 +32,10 @@ struct job {
 _Noreturn void guest_end(void);
 _Noreturn void guest_refuse(const char *what);
 
+/* guestbeside.c: the file beside the line, while its name is there; what follows in it of a frame, until the next is read. */
+void guest_beside(const char *path);
+unsigned char *guest_read_beside(const struct beside *said);
+
 /* guestsystem.c, in this order. */
 int guest_line(void);
 void guest_devices(void);

@@ -226,7 +226,8 @@ _Noreturn void vm_main(char **words);     /* the first process of bubblewrap's s
 /* Or under landlock, child: the same, with the `program` of the kernel. `bell` is -1 without; `own` is a directory of the run's. */
 _Noreturn void vm_here(struct run *run, int bell, int ways, const char *program, const char *own, char *const *variables);
 _Noreturn void snapshot_main(char **words); /* qemu.c */
-_Noreturn void guest_main(bool machine);  /* the first process of that kernel; `machine`: QEMU's */
+/* The first process of that kernel; `machine`: QEMU's. `beside` is the file beside the line, or NULL (line.h). */
+_Noreturn void guest_main(bool machine, const char *beside);
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */

@@ -30,6 +30,7 @@ enum frame {
     ENTROPY = 'x',
     CLOCK = 'a',     /* two of eight bytes: seconds, and nanoseconds */
     TERMINAL = 't', /* struct terminal_of */
+    BESIDE = 'B', /* struct beside: another frame, what follows of which lies in a file beside the line */
     CLOSED = 'q', /* a number: nobody reads that output (0, errors: 1) any more */
     ONE_OUTPUT = '2', /* standard error is what standard output is */
     LISTEN = 'o', /* a port, in digits, as what follows has them: it leads to the same outside */
@@ -53,6 +54,7 @@ enum frame {
     ERRORS = 'E',
     RECEIVED = 'L', /* a number: bytes that were read from the line */
     TAKEN = 'A',   /* a number: bytes of the input that the command has, or its pipe */
+    BESIDE_TAKEN = 'K', /* a number: bytes of that file that were read, whole pages */
     HALTED = 'Z',  /* the command has stopped */
     REFUSED = 'M', /* nothing was run, and why */
     ENDED = 'X',   /* a number: the exit status. All that was written has been said, and is with the host */
@@ -86,10 +88,28 @@ struct terminal_of {
     int32_t errors; /* standard error is the terminal, too */
 };
 
-/* What came or goes, between `begin` and `end`. */
+/* The driver of User-Mode Linux reads the line byte by byte, with a call of the host's for each. So what is longer than LEAST_BESIDE is
+ * written to a file that the guest has open too, page behind page, so that nobody reads a page before it is written, and none is
+ * written twice: what a kernel has read once of a file it may keep. Pages that were read are given back (line_taken_beside). */
+enum { LEAST_BESIDE = 256, BESIDE_PAGE = 4096 };
+#define BESIDE_SIZE ((int64_t)1 << 43) /* ext4 has no larger ones */
+
+struct beside {
+    int64_t at;
+    int32_t length, frame;
+};
+
+struct file_beside {
+    int file;
+    int64_t end, taken;
+    bool full; /* pages can't be given back: nothing more is put there */
+};
+
+/* What came or goes, between `begin` and `end`; `beside`: NULL where all goes by the line. */
 struct bytes {
     unsigned char *at;
     size_t begin, end, room;
+    struct file_beside *beside;
 };
 
 size_t bytes_held(const struct bytes *bytes);
@@ -101,6 +121,9 @@ bool bytes_read(struct bytes *bytes, int file);
 bool bytes_write(struct bytes *bytes, int file, size_t most);
 /* The next whole frame, which stays until more is read: 1; 0: there is none yet; -1: it is longer than any. */
 int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length);
+/* The file at a path that nobody has yet: false where there can be none. Then what the guest says it has read of it. */
+bool line_make_beside(struct file_beside *beside, const char *path);
+void line_taken_beside(struct file_beside *beside, int32_t length);
 int32_t line_take_number(const unsigned char *content, size_t length);
 
 struct words;

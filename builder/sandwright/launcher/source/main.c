@@ -203,9 +203,9 @@ int main(int count, char **words)
     if (count > 1 && strcmp(words[1], "--snapshot") == 0)
         snapshot_main(words + 2);
     if (count > 1 && strcmp(words[1], "--guest") == 0)
-        guest_main(false);
+        guest_main(false, count > 2 && words[2][0] == '/' ? words[2] : NULL); /* User-Mode Linux adds words */
     if (count > 1 && strcmp(words[1], "--machine") == 0)
-        guest_main(true);
+        guest_main(true, NULL);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);

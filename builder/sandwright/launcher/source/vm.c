@@ -41,6 +41,7 @@ static const char UML[] = "uml";
 static int signals = -1, bell = -1, ways = -1; /* ways: to vmports.c */
 static struct machine machine = {.init = "/dev/.sandwright-init", .directory = MEMORY, .line = -1};
 static struct bytes in, out, outputs[2];
+static struct file_beside beside;
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
 static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
 static int status;
@@ -163,6 +164,11 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
     switch (frame) {
     case READY:
         ready = true;
+        if (machine.beside != NULL)
+            unlink(machine.beside);
+        break;
+    case BESIDE_TAKEN:
+        line_taken_beside(out.beside, line_take_number(content, length));
         break;
     case OUTPUT:
     case ERRORS:
@@ -299,6 +305,16 @@ static void restore(const char *accelerator)
     line_say(&out, CLOCK, (int64_t[]){now.tv_sec, now.tv_nsec}, 2 * sizeof(int64_t));
 }
 
+/* Without it all goes by the line. */
+static void begin_beside(void)
+{
+    char *path = text("%s/line", machine.directory);
+    if (!line_make_beside(&beside, path))
+        return;
+    machine.beside = path;
+    out.beside = &beside;
+}
+
 _Noreturn void vm_main(char **words)
 {
     sigset_t all;
@@ -320,6 +336,8 @@ _Noreturn void vm_main(char **words)
     lead_session();
     if (strcmp(words[8], UML) != 0)
         restore(words[8]);
+    else
+        begin_beside();
     one_output = vm_say(&out, machine.here, terminal, words);
     vm_start(&machine, words[3], words[4]);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -16,6 +16,7 @@ struct machine {
     const char *init;      /* the first program inside */
     const char *directory; /* of the kernel's process */
     const char *accelerator; /* of QEMU, whose machine is restored; NULL: User-Mode Linux */
+    const char *beside;      /* the file beside the line (line.h); NULL: there is none */
     pid_t process;
     int line;
 };
