@@ -132,7 +132,8 @@ def _turn(words: Sequence[str], base: Path) -> Iterator[tuple[str, float]]:
 
 
 def _run(argv: Sequence[str]) -> str:
-    ended = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=LIMIT, cwd="/")
+    """What it says. Its input is empty and not /dev/null, which runsc would give to the command's user."""
+    ended = subprocess.run(argv, input="", capture_output=True, text=True, check=True, timeout=LIMIT, cwd="/")
     return ended.stdout
 
 
@@ -147,7 +148,7 @@ def _memory(words: Sequence[str]) -> float:
     """Bytes that the processes of a run hold, shared ones divided (PSS), without an engine's daemon."""
     mark = f"3{uuid.uuid4().int % 10**12}"
     running = subprocess.Popen(
-        [*words, "sleep", mark], stdin=subprocess.DEVNULL, cwd="/", start_new_session=True
+        [*words, "sleep", mark], stdin=subprocess.PIPE, cwd="/", start_new_session=True
     )
     try:
         time.sleep(5)

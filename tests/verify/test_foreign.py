@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sandwright import process
 from sandwright.errors import CommandFailed, DocumentError, ToolMissing, UsageError
 from sandwright.verify.foreign import promises as promises_module
 from sandwright.verify.foreign.command import verify_subject
@@ -112,6 +113,20 @@ def test_a_command_that_hangs_is_ended_with_what_it_left_in_a_session_of_its_own
     with pytest.raises(CommandFailed):
         subject.run((), limit=3)
     assert list(subject.processes()) == []
+
+
+def test_what_is_started_while_the_rest_is_ended_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the listing shows one of two at first, as where the other is started meanwhile."""
+    subject = sandbox(tmp_path, "")
+    listed = SubjectSandbox.processes
+    started = [process.start("sleep", "4711", env=subject.environment, cwd="/") for _ in range(2)]
+    with started[0] as first, started[1] as second:
+        seen = iter([[first.pid]])
+        monkeypatch.setattr(SubjectSandbox, "processes", lambda own: iter(next(seen, None) or listed(own)))
+        subject.end_all()
+        assert [each.wait(timeout=10) for each in (first, second)] == [-9, -9]
 
 
 def test_a_command_that_ends_and_leaves_its_output_open_is_not_waited_for(tmp_path: Path) -> None:

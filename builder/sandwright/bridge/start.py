@@ -27,6 +27,7 @@ from sandwright.bridge.remotes import repositories
 from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, UsageError
+from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.signalling import kill, own
@@ -182,24 +183,11 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _lock(fd, path, time.monotonic() + (LOCK_SECONDS if wait else 0.0), wait=wait)
+        if not lock_within(fd, LOCK_SECONDS if wait else 0.0):
+            raise HostError(f"{path} is locked by another process, and stays so") if wait else BlockingIOError
         yield
     finally:
         os.close(fd)
-
-
-def _lock(fd: int, path: Path, until: float, *, wait: bool) -> None:
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not wait:
-                raise
-            if time.monotonic() > until:
-                raise HostError(f"{path} is locked by another process, and stays so") from None
-            time.sleep(0.02)
-        else:
-            return
 
 
 def _write_shims(configuration: Configuration, platform: str) -> None:

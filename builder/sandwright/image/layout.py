@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
 import stat
-import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sandwright.errors import BuildError, HostError
 from sandwright.image.scratch import discard
+from sandwright.locking import lock_within
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.descriptor import Descriptor, canonical
 
@@ -206,27 +205,13 @@ def on_disk(where: Path) -> Iterator[None]:
 def _alone_in(directory: Path, progress: Progress) -> Iterator[None]:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _wait_for(lambda: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB), directory, progress)
+        if not lock_within(fd, 0):
+            progress.note(f"waiting for another build that writes to {directory}")
+            if not lock_within(fd, _LOCK_WAIT):
+                raise HostError(f"another build has held {directory} for {_LOCK_WAIT:g} s")
         yield
     finally:
         os.close(fd)
-
-
-def _wait_for(take: Callable[[], None], directory: Path, progress: Progress) -> None:
-    end = time.monotonic() + _LOCK_WAIT
-    told = False
-    while True:
-        try:
-            take()
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise HostError(f"another build has held {directory} for {_LOCK_WAIT:g} s") from None
-        else:
-            return
-        if not told:
-            progress.note(f"waiting for another build that writes to {directory}")
-            told = True
-        time.sleep(0.1)
 
 
 def _is_free(layout: Path) -> bool:

@@ -24,13 +24,13 @@ import json
 import os
 import stat
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sandwright.errors import HostError, UsageError
+from sandwright.locking import lock_within
 
 NOTHING = "0" * 64
 """What is before the first line."""
@@ -136,15 +136,8 @@ class AuditLog:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Alone in the file. Raise HostError when somebody else stays in it."""
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise HostError(f"another process holds the audit log {self.path}") from None
-                time.sleep(0.005)
+        if not lock_within(self._fd, PATIENCE):
+            raise HostError(f"another process holds the audit log {self.path}")
         try:
             yield
         finally:

@@ -14,13 +14,13 @@ import json
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sandwright.errors import HostError
+from sandwright.locking import lock_within
 from sandwright.rootfs.unpacking.removal import remove
 
 PATIENCE = 30.0
@@ -114,7 +114,8 @@ def write_atomically(path: Path, content: bytes) -> bool:
     part = path.with_name(f".{path.name}.part")
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _lock(folder, path.parent)
+        if not lock_within(folder, PATIENCE):
+            raise HostError(f"{path.parent} is locked by another process: nothing was written")
         part.unlink(missing_ok=True)
         try:
             with part.open("xb") as file:
@@ -139,19 +140,6 @@ def _holds(path: Path, content: bytes) -> bool:
         raise
     with os.fdopen(descriptor, "rb") as file:
         return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read() == content
-
-
-def _lock(folder: int, path: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise HostError(f"{path} is locked by another process: nothing was written") from None
-            time.sleep(0.01)
-        else:
-            return
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
