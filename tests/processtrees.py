@@ -33,6 +33,22 @@ def is_there(pid: int) -> bool:
     return words[0] not in "ZX"
 
 
+def who_has_open(file: Path) -> list[Path]:
+    """The descriptors of all processes (`/proc/PID/fd/N`) that are of a file; processes may end meanwhile."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += [each for each in (process / "fd").iterdir() if _target(each) == file]
+    return found
+
+
+def _target(link: Path) -> Path | None:
+    try:
+        return link.readlink()
+    except OSError:
+        return None
+
+
 def eventually(true: Callable[[], bool], *, within: float = 60.0) -> bool:
     """Whether something is so, at last after so many seconds."""
     until = time.monotonic() + within

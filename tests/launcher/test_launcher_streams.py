@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT
+from processtrees import who_has_open
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -116,7 +117,7 @@ def test_the_copier_ends_with_its_launcher(
             time.sleep(0.01)
         running.kill()
     deadline = time.monotonic() + WAIT
-    while _has_open(tmp_path / "out"):
+    while who_has_open(tmp_path / "out"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert (tmp_path / "out").read_text() == "up\nlast\n"
@@ -154,13 +155,3 @@ def test_the_copier_has_nothing_else_open(tmp_path: Path, driver: Path, environ:
     kinds = {int(number.split()[-1]): kind.partition(":")[0] for number, kind in found}
     pipes = ["pipe"] * (2 if os.geteuid() == 0 else 1)  # in place of root's /dev/null
     assert sorted(kind for number, kind in kinds.items() if number > 2) == [*pipes, "socket"], kinds
-
-
-def _has_open(file: Path) -> bool:
-    for path in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if path.readlink() == file:
-                return True
-        except OSError:
-            continue
-    return False

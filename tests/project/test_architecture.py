@@ -23,6 +23,7 @@ FLOORS = (
         "validation",
         "gitindex",
         "digests",
+        "locking",
         "smalljson",
         "sarif",
     },

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from processtrees import who_has_open
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.terminals import terminal
 
@@ -196,16 +197,4 @@ def test_no_relay_outlives_a_launcher(project: Project, start: str, tmp_path: Pa
         eventually(lambda: file.exists() and file.read_text() == "up\n", "it does not start")
         os.kill(running.pid, 15 if name == "TERM" else 9)
         running.wait(WAIT)
-    eventually(lambda: not _open_anywhere(file), "somebody has the file open")
-
-
-def _open_anywhere(file: Path) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            target = path.readlink()
-        except OSError:
-            continue
-        if target == file:
-            found.append(str(path))
-    return found
+    eventually(lambda: not who_has_open(file), "somebody has the file open")

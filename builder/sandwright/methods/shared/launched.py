@@ -117,9 +117,10 @@ def children(process: int) -> list[int]:
 def all_children(process: int) -> list[int]:
     """The children of a process, of whichever of its threads (proc(5))."""
     found: list[int] = []
-    for task in Path(f"/proc/{process}/task").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            found += map(int, (task / "children").read_text().split())
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
     return sorted(found)
 
 
