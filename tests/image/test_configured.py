@@ -45,6 +45,7 @@ from sandwright.image.tree import PackageContents
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from smallworld import contents, document
+from thorough import THOROUGH
 
 EPOCH = debs.TIME + 1000
 STATUS = "Package: thing\nStatus: install ok installed\nVersion: 1.0-1\n\n"
@@ -453,6 +454,7 @@ def test_killed_while_the_machine_is_mounted_in_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.needs("mmdebstrap")
+@pytest.mark.skipif(not THOROUGH, reason="it takes two minutes; README's digests are compared each time")
 def test_debian_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own image, for this machine's platform, made twice under different circumstances."""
     host = collect_host()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.render.artifact import json_artifact, json_text
-from sandwright.render.templates import Quoted, add_filter, quote_shell
+from sandwright.render.quoting import Quoted, quote_shell
+from sandwright.render.templates import add_filter
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 DOCUMENTS = st.recursive(

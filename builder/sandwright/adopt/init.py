@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.adopt.chosen import Chosen, choose
+from sandwright.adopt.files import create, keep_from_git
 from sandwright.adopt.project import ProjectFacts, look
 from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.errors import HostError, RenderError, UsageError
@@ -46,7 +46,7 @@ class Proposed:
         schema = self.directory / SCHEMA_FILE
         _refuse_others(schema)
         try:
-            _create(self.directory / POLICY, self.text)
+            create(self.directory / POLICY, self.text)
             schema.parent.mkdir(exist_ok=True)
             keep_from_git(schema.parent)
             schema.write_text(_schema_text(), encoding="utf-8")
@@ -158,29 +158,6 @@ def _refuse_others(schema: Path) -> None:
         raise UsageError(f"{schema.parent} is no directory, and the schema for editors belongs there")
     if os.path.lexists(schema) and not schema.is_file():
         raise UsageError(f"{schema} is no file, and the schema for editors belongs there")
-
-
-def keep_from_git(directory: Path) -> None:
-    """Have Git ignore a directory, unless it has a word on that, or is a link. Raise OSError."""
-    with contextlib.suppress(FileExistsError, NotADirectoryError):
-        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _create(".gitignore", "*\n", folder)
-        finally:
-            os.close(folder)
-
-
-def _create(path: str | Path, text: str, folder: int | None = None) -> None:
-    """Make a file that is not there yet, in a folder that is open: whole, or not at all."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o666, dir_fd=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path, dir_fd=folder)
-        raise
 
 
 def _schema_text() -> str:

@@ -199,7 +199,7 @@ def _facts(file: str, policy: Policy) -> HostFacts | None:
 
 
 def _make(out: Path) -> None:
-    from sandwright.adopt.init import keep_from_git  # noqa: PLC0415
+    from sandwright.adopt.files import keep_from_git  # noqa: PLC0415
 
     try:
         out.mkdir(parents=True, exist_ok=True)

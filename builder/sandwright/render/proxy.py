@@ -17,7 +17,8 @@ from sandwright.policy.hosts import HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.proxyfacts import PORT, REASONS, WORD, nat64
-from sandwright.render.templates import Quoted, add_filter, render_template
+from sandwright.render.quoting import Quoted
+from sandwright.render.templates import add_filter, render_template
 
 PRIVATE = (
     # IPv4: private (RFC 1918), shared by carriers (RFC 6598), benchmarks (RFC 2544), documentation (RFC 5737)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sandwright.errors import RenderError
 from sandwright.render.artifact import Artifact
-from sandwright.render.templates import quote_shell
+from sandwright.render.quoting import quote_shell
 from sandwright.resources import Room, data_path
 
 VARIABLES = "variables.sh"

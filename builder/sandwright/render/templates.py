@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shlex
 import sys
 from collections.abc import Callable
 from importlib.util import cache_from_source
@@ -21,39 +20,9 @@ import jinja2
 from markupsafe import Markup
 
 from sandwright.errors import RenderError
+from sandwright.render.quoting import Quoted, plain_number, quote_lines, quote_shell
 from sandwright.resources import Room, data_path
 from sandwright.visible import visible
-
-
-class Quoted(str):
-    """Text that is safe in the language of the template it goes into."""
-
-    __slots__ = ()
-
-
-def quote_shell(word: object) -> Quoted:
-    """One word of a POSIX shell. Raise RenderError for a NUL, which no argument can hold."""
-    text = str(word)
-    if "\0" in text:
-        raise RenderError(f"{text!r} holds a NUL byte, which no argument of a program can")
-    return Quoted(shlex.quote(text))
-
-
-def quote_lines(words: object) -> Quoted:
-    """Several words of a shell, a line each: a loop of the template would cost more than all the rest."""
-    if not isinstance(words, list) or not words:
-        raise RenderError(f"{words!r} is no list of words")
-    texts = list(map(str, words))
-    if any("\0" in text for text in texts):
-        texts = list(map(quote_shell, texts))  # says which one
-    return Quoted(" \\\n    ".join(map(shlex.quote, texts)))
-
-
-def plain_number(number: object) -> Quoted:
-    """A whole number, in digits. Raise RenderError for anything else, True and False among it."""
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise RenderError(f"{number!r} is not a whole number")
-    return Quoted(str(number))
 
 
 def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: ANN401 - whatever it names

@@ -16,7 +16,8 @@ from sandwright.image.declared import ORDER
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import architecture, entrypoint
 from sandwright.image.sections import Config
-from sandwright.render.templates import Quoted, add_filter, render_template
+from sandwright.render.quoting import Quoted
+from sandwright.render.templates import add_filter, render_template
 
 MERGED = ("bin", "sbin", "lib")
 MORE_MERGED: Mapping[str, tuple[str, ...]] = {"amd64": ("lib64",), "arm64": ()}

@@ -14,7 +14,8 @@ from sandwright.methods.seatbelt.quoting import quote_sbpl
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.templates import Quoted, add_filter, render_template
+from sandwright.render.quoting import Quoted
+from sandwright.render.templates import add_filter, render_template
 
 T = TypeVar("T")
 

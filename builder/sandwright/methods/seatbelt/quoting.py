@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from sandwright.errors import RenderError
-from sandwright.render.templates import Quoted, add_filter
+from sandwright.render.quoting import Quoted
+from sandwright.render.templates import add_filter
 
 MAX_LITERAL = 240
 """Bytes of one literal. TinyScheme 1.38 reads strings into 256 bytes; whether Apple's copy does is unknown,
