@@ -47,10 +47,18 @@ STATIC = (
 """For Linux: no byte that nothing reaches, which is a third of them."""
 
 
-def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | None = None) -> Path:
+def build(
+    sources: Sequence[Path],
+    *,
+    target: str,
+    output: Path,
+    cache: Path | None = None,
+    flags: tuple[str, ...] = (),
+) -> Path:
     """Compile C sources (`*.c`, and the `*.h` they include) into one program, and give its path, `output`.
 
-    `target` is a platform (`linux/arm64`) out of TARGETS. `cache` is where finished programs are kept;
+    `target` is a platform (`linux/arm64`) out of TARGETS. `flags` are the compiler's, behind those that all
+    programs have. `cache` is where finished programs are kept;
     absent, below SANDWRIGHT_CACHE or the user's cache directory. Raise ToolMissing without `ziglang`,
     BuildError with the compiler's words when it refuses the sources, or for a target that isn't known.
     """
@@ -58,9 +66,9 @@ def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | N
         raise BuildError(f"there is no compiler for {target}; there is one for {', '.join(TARGETS)}")
     _require()
     store = cache or _cache()
-    kept = store / "programs" / _digest(sources, target)
+    kept = store / "programs" / _digest(sources, target, flags)
     if not kept.exists():
-        _compile(sources, target, kept)
+        _compile(sources, target, kept, flags)
     _copy(kept, output)
     return output
 
@@ -69,7 +77,7 @@ def rebuild(program: PrebuiltProgram) -> None:
     """Build a committed program for each of its platforms, and write the record of it. Raise like `build`."""
     digests = {}
     for target in program.platforms:
-        made = build(program.sources(), target=target, output=program.path(target))
+        made = build(program.sources(), target=target, output=program.path(target), flags=program.flags)
         digests[target] = f"sha256:{hashlib.sha256(made.read_bytes()).hexdigest()}"
     record = {"programs": digests, "sources": program.source_digest(), "zig": compiler_version()}
     program.record.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
@@ -80,10 +88,10 @@ def _require() -> None:
         raise ToolMissing("ziglang", "it is a Python package: pip install ziglang")
 
 
-def _digest(sources: Sequence[Path], target: str) -> str:
+def _digest(sources: Sequence[Path], target: str, flags: tuple[str, ...]) -> str:
     """Of the sources with their names, the flags, the target and the compiler's version."""
     digest = hashlib.sha256()
-    parts = [b"\0".join(word.encode() for word in (compiler_version(), *_flags(target)))]
+    parts = [b"\0".join(word.encode() for word in (compiler_version(), *_flags(target), *flags))]
     for source in sources:
         parts += [source.name.encode(), source.read_bytes()]
     for part in parts:
@@ -103,14 +111,14 @@ def _flags(target: str) -> tuple[str, ...]:
     return ("-target", TARGETS[target], *FLAGS, *static)
 
 
-def _compile(sources: Sequence[Path], target: str, kept: Path) -> None:
+def _compile(sources: Sequence[Path], target: str, kept: Path, flags: tuple[str, ...]) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sandwright-", dir=kept.parent) as scratch:
         made = Path(scratch) / "program"
         for source in sources:  # without the paths of this machine: diagnostics and __FILE__ hold names only
             shutil.copyfile(source, Path(scratch) / source.name)
         names = [source.name for source in sources if source.suffix == ".c"]
-        argv = ("-m", "ziglang", "cc", *_flags(target), "-o", "program", *names)
+        argv = ("-m", "ziglang", "cc", *_flags(target), *flags, "-o", "program", *names)
         try:
             process.run(sys.executable, *argv, cwd=scratch, timeout=TIMEOUT, env=_environment())
         except CommandFailed as error:

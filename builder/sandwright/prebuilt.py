@@ -18,6 +18,8 @@ class PrebuiltProgram:
     name: str
     room: Path
     platforms: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    """The compiler's, behind those that all programs have."""
 
     @property
     def source(self) -> Path:

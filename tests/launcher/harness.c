@@ -1,6 +1,6 @@
 /* Feeds what the launcher parses. An input is a letter, which says what it is, and the bytes behind that.
  *
- * Built with a fuzzer (-fsanitize=fuzzer) this is its target. Built with SHOW it reads inputs from standard input, each behind
+ * Built with a fuzzer (-fsanitize=fuzzer) this is its target, with -DONLY="'g'" of that letter only. Built with SHOW it reads inputs from standard input, each behind
  * a length of four bytes, and prints a line for each. What is tested frees no memory; here it is freed after each
  * input. All files that are read hold the input. */
 #undef free /* free_held in what is tested */
@@ -44,25 +44,14 @@ void free_held(void *memory)
     free(memory);
 }
 
-static int keep_text(char **memory, const char *format, va_list words)
-{
-    char *written;
-    int length = vasprintf(&written, format, words);
-    *memory = strcpy(keep_memory(NULL, (size_t)length + 1), written);
-    free(written);
-    return length;
-}
-
 #define calloc(count, size) keep_zeros((count) * (size))
 #define realloc keep_memory
 #define reallocarray(before, count, size) keep_memory(before, (count) * (size))
-#define vasprintf keep_text
 #define read_file read_real_file
 #include "text.c"
 #undef calloc
 #undef realloc
 #undef reallocarray
-#undef vasprintf
 #undef read_file
 char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "placeholders.c"
@@ -411,6 +400,10 @@ static void nowhere(const char *format, ...)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+#ifdef ONLY
+    if (size > 0 && data[0] != ONLY)
+        return -1; /* it goes into no corpus */
+#endif
     show = nowhere;
     feed(data, size);
     return 0;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <linux/capability.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>

@@ -46,11 +46,15 @@ int after_journal(void)
 
 void finish(int status)
 {
-    if (denials != NULL && getpid() == launcher)
+    static bool ending; /* what is done here may refuse */
+    if (ending || getpid() != launcher)
+        exit(status);
+    ending = true;
+    if (denials != NULL)
         denied_write(denials);
-    if (record_file() != NULL && getpid() == launcher)
+    if (record_file() != NULL)
         recorded_write(record_file());
-    if (after.count > 0 && getpid() == launcher) {
+    if (after.count > 0) {
         add(&after, text("%d", status));
         execv(after.at[0], after.at);
         say("%s can't be started: %s", after.at[0], strerror(errno));

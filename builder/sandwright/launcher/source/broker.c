@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -90,7 +89,7 @@ static int copy(const struct broker *broker, struct caller *caller, const uint64
     char name[32];
     bool bound;
     int fault = 0;
-    snprintf(name, sizeof name, "/proc/%d", (int)caller->thread);
+    text_into(name, sizeof name, "/proc/%d", (int)caller->thread);
     caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (caller->process < 0)
         return EACCES;
@@ -179,7 +178,7 @@ static int connect_path(const struct broker *broker, const struct caller *caller
     if (fault == EACCES && (broker->tried == NULL || strcmp(path, broker->tried) != 0))
         denied_socket(path, fault);
     if (fault == 0) {
-        snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
+        text_into(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
         fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);
     }
     close(file);

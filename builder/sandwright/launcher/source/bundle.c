@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -59,37 +58,37 @@ void bundle_root(struct bundle *bundle, const struct run *run)
     close(root);
 }
 
-static void quote(FILE *out, const char *word)
+static void quote(struct bytes *out, const char *word)
 {
-    fputc('"', out);
+    bytes_text(out, "\"");
     for (; *word != '\0'; word++) {
         unsigned char byte = (unsigned char)*word;
         if (byte < 0x20)
-            fprintf(out, "\\u%04x", byte);
+            bytes_text(out, "\\u%04x", byte);
         else
-            fprintf(out, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
+            bytes_text(out, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
     }
-    fputc('"', out);
+    bytes_text(out, "\"");
 }
 
-static void put_list(FILE *out, char **words, const char *behind)
+static void put_list(struct bytes *out, char **words, const char *behind)
 {
     for (; words != NULL && *words != NULL; words++) {
         quote(out, *words);
-        fputs(words[1] != NULL ? ", " : behind, out);
+        bytes_text(out, "%s", words[1] != NULL ? ", " : behind);
     }
 }
 
-static void put_mount(FILE *out, const char *destination, const char *source, const char *options)
+static void put_mount(struct bytes *out, const char *destination, const char *source, const char *options)
 {
-    fputs("{\"destination\": ", out);
+    bytes_text(out, "{\"destination\": ");
     quote(out, destination);
-    fputs(", \"type\": \"bind\", \"source\": ", out);
+    bytes_text(out, ", \"type\": \"bind\", \"source\": ");
     quote(out, source);
-    fprintf(out, ", \"options\": [\"rbind\", \"rprivate\", \"nosuid\", \"nodev\", %s\"ro\"]},\n    ", options);
+    bytes_text(out, ", \"options\": [\"rbind\", \"rprivate\", \"nosuid\", \"nodev\", %s\"ro\"]},\n    ", options);
 }
 
-static void put_mounts(FILE *out, const struct bundle *bundle, const struct run *run)
+static void put_mounts(struct bytes *out, const struct bundle *bundle, const struct run *run)
 {
     for (size_t index = 0; index < bundle->shown.count; index++)
         put_mount(out, text("/%s", bundle->shown.at[index]), text("%s/%s", bundle->image, bundle->shown.at[index]), "");
@@ -103,26 +102,26 @@ static void put_mounts(FILE *out, const struct bundle *bundle, const struct run 
 }
 
 /* A runtime sets the size of its terminal only when the command runs already. */
-static void put_terminal(FILE *out, const struct run *run)
+static void put_terminal(struct bytes *out, const struct run *run)
 {
     struct winsize size = {0};
     if (run->terminal && ioctl(0, TIOCGWINSZ, &size) != 0)
         size = (struct winsize){0};
-    fprintf(out, run->terminal ? "true, \"consoleSize\": {\"height\": %d, \"width\": %d}" : "false", size.ws_row, size.ws_col);
+    bytes_text(out, run->terminal ? "true, \"consoleSize\": {\"height\": %d, \"width\": %d}" : "false", size.ws_row, size.ws_col);
 }
 
 /* The filter that asks, as it was rendered, with where the runtime finds who answers. */
-static void put_filter(FILE *out, const struct bundle *bundle, const struct run *run)
+static void put_filter(struct bytes *out, const struct bundle *bundle, const struct run *run)
 {
     size_t length;
     const char *asking = checked_artifact(run, "asking.json", &length);
-    fputs("{\"listenerPath\": ", out);
+    bytes_text(out, "{\"listenerPath\": ");
     quote(out, bundle->listener);
-    fputc(',', out);
-    fwrite(asking + 1, 1, length - 1, out);
+    bytes_text(out, ",");
+    bytes_add(out, asking + 1, length - 1);
 }
 
-static void fill(FILE *out, const struct bundle *bundle, const struct run *run, const char *hole, bool more)
+static void fill(struct bytes *out, const struct bundle *bundle, const struct run *run, const char *hole, bool more)
 {
     if (strcmp(hole, "args") == 0)
         put_list(out, run->command, "");
@@ -133,7 +132,7 @@ static void fill(FILE *out, const struct bundle *bundle, const struct run *run, 
     else if (strcmp(hole, "cgroup") == 0)
         quote(out, text("/%s", run->name));
     else if (strcmp(hole, "network") == 0)
-        fputs("\"path\": \"/proc/self/ns/net\", ", out);
+        bytes_text(out, "\"path\": \"/proc/self/ns/net\", ");
     else if (strcmp(hole, "mounts") == 0)
         put_mounts(out, bundle, run);
     else if (strcmp(hole, "seccomp") == 0)
@@ -144,11 +143,9 @@ static void fill(FILE *out, const struct bundle *bundle, const struct run *run, 
 
 void bundle_config(const struct bundle *bundle, const struct run *run)
 {
-    size_t length, size, at = 0;
-    char *made, *config = checked_artifact(run, "config.json", &length);
-    FILE *out = open_memstream(&made, &size);
-    if (out == NULL)
-        refuse_errno("the configuration of the run can not be written");
+    size_t length, at = 0;
+    struct bytes made = {0};
+    const char *config = checked_artifact(run, "config.json", &length);
     for (size_t index = 0; index < run->plan.config_holes.count; index += 2) {
         char *rest;
         unsigned long begin = strtoul(run->plan.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
@@ -156,12 +153,11 @@ void bundle_config(const struct bundle *bundle, const struct run *run)
             refuse("config.json is not as it was rendered: render it again");
         if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0 && bundle->listener == NULL)
             continue;
-        fwrite(config + at, 1, begin - at, out);
+        bytes_add(&made, config + at, begin - at);
         at = end;
-        fill(out, bundle, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
+        fill(&made, bundle, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
     }
-    fwrite(config + at, 1, length - at, out);
-    if (ferror(out) || fclose(out) != 0 ||
-        write_file(AT_FDCWD, text("%s/config.json", run->state), made, size, 0600) != 0)
+    bytes_add(&made, config + at, length - at);
+    if (write_file(AT_FDCWD, text("%s/config.json", run->state), made.at, made.end, 0600) != 0)
         refuse_errno("the configuration of the run can not be written");
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,7 +101,7 @@ static void give(int file, int number)
         refuse_errno("bubblewrap can't be given what it reads");
 }
 
-static int in_memory(const char *name, const char *content, size_t length)
+static int in_memory(const char *name, const void *content, size_t length)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
@@ -153,15 +152,11 @@ static _Noreturn void execute(char *const *words)
 static _Noreturn void become(struct run *run, bool tries)
 {
     struct words all = {0};
-    char *settings;
-    size_t length;
-    FILE *words_of = open_memstream(&settings, &length);
-    for (size_t index = 0; words_of != NULL && index < given.count; index++)
-        fprintf(words_of, "%s%c", given.at[index], 0);
-    if (words_of == NULL || fclose(words_of) != 0)
-        refuse("there is no memory");
+    struct bytes settings = {0};
+    for (size_t index = 0; index < given.count; index++)
+        bytes_add(&settings, given.at[index], strlen(given.at[index]) + 1);
     /* Above what will be given: `dup2` closes what is there. */
-    int files[] = {artifact(run, "args"), in_memory("settings", settings, length),
+    int files[] = {artifact(run, "args"), in_memory("settings", settings.at, settings.end),
                    run->plan.kernel == NULL ? notify_asking() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -246,46 +245,40 @@ void denied_socket(const char *path, int error)
 
 /* Lines: `call ARCHITECTURE NUMBER ERROR COUNT FILTER`, `local` and `datagram` with the same, `connect ERROR COUNT PATH`
  * (hexadecimal), `others COUNT`. */
-static void write_one(FILE *out, const struct refusal *each)
+static void write_one(struct bytes *out, const struct refusal *each)
 {
     static const char *const names[] = {"call", "local", "datagram"};
     if (each->architecture != 0)
-        fprintf(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
+        bytes_text(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
                 (unsigned long long)each->count, each->which);
     else
-        fprintf(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
+        bytes_text(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
     for (size_t at = 0; at < each->length && at < PATH; at++)
-        fprintf(out, "%02x", each->path[at]);
-    fputc('\n', out);
+        bytes_text(out, "%02x", each->path[at]);
+    bytes_text(out, "\n");
 }
 
 void denied_write(const char *name)
 {
     if (shared == NULL || shared->count == 0)
         return;
-    int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    FILE *out = file < 0 ? NULL : fdopen(file, "w");
-    if (out == NULL) {
-        say("what was refused can't be told: %s: %s", name, strerror(errno));
-        return;
-    }
+    struct bytes out = {0};
     for (size_t index = 0; index < counted(); index++)
-        write_one(out, &shared->each[index]);
-    fprintf(out, "others %llu\n", (unsigned long long)shared->others);
-    fclose(out);
+        write_one(&out, &shared->each[index]);
+    bytes_text(&out, "others %llu\n", (unsigned long long)shared->others);
+    if (write_file(AT_FDCWD, name, out.at, out.end, 0600) != 0)
+        say("what was refused can't be told: %s: %s", name, strerror(errno));
 }
 
 void denied_tell(int file)
 {
     static size_t told;
-    char *lines;
-    size_t length;
+    struct bytes out = {0};
     if (shared == NULL || told >= counted())
         return;
-    FILE *out = open_memstream(&lines, &length);
-    for (; out != NULL && told < counted(); told++)
-        write_one(out, &shared->each[told]);
-    if (out == NULL || fclose(out) != 0 || write(file, lines, length) != (ssize_t)length)
+    for (; told < counted(); told++)
+        write_one(&out, &shared->each[told]);
+    if (write(file, out.at, out.end) != (ssize_t)out.end)
         say("what was refused can't be told: %s", strerror(errno));
-    free(lines);
+    free(out.at);
 }

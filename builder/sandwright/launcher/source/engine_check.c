@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,10 +27,11 @@ static char shown_at(const struct plan *plan, const char *path)
 static bool closes_below(struct run *run)
 {
     struct utsname system;
-    int major = 0, minor = 0, api = 0;
-    char *said = is_podman(run) ? NULL : ask(run, "version", "--format", "{{.Server.APIVersion}}", NULL);
-    return said != NULL && sscanf(said, "1.%d", &api) == 1 && api >= 44 && uname(&system) == 0 &&
-           sscanf(system.release, "%d.%d", &major, &minor) == 2 && major * 1000 + minor >= 5012;
+    char *rest, *said = is_podman(run) ? NULL : ask(run, "version", "--format", "{{.Server.APIVersion}}", NULL);
+    if (said == NULL || strncmp(said, "1.", 2) != 0 || strtol(said + 2, NULL, 10) < 44 || uname(&system) != 0)
+        return false;
+    long major = strtol(system.release, &rest, 10);
+    return major > 5 || (major == 5 && *rest == '.' && strtol(rest + 1, NULL, 10) >= 12);
 }
 
 static void check_mounts_below(struct run *run)

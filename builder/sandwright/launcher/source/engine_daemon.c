@@ -1,7 +1,6 @@
 /* Docker's daemon is asked by its socket, where that is known: a client costs more than all the rest of us. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -67,19 +66,22 @@ pid_t first_process(struct run *run)
 
 pid_t process_of(struct run *run, const char *name)
 {
-    char container[65] = "";
-    int first = 0;
+    static const char digits[] = "0123456789abcdef";
     const char *said = ask_daemon(text("/containers/%s/json", name)), *found;
-    if (said == NULL) {
-        said = ask(run, "inspect", "--format", "{{.Id}} {{.State.Pid}}", name, NULL);
-        if (said != NULL)
-            sscanf(said, "%64[0-9a-f] %d", container, &first);
-    } else if ((found = strstr(said, "{\"Id\":\"")) != NULL) {
-        sscanf(found + 7, "%64[0-9a-f]", container);
-        if ((found = strstr(found, "\"Pid\":")) == NULL) /* in words of the command, quotes are escaped */
+    if (said != NULL) {
+        if ((said = strstr(said, "{\"Id\":\"")) == NULL)
+            return 0;
+        said += strlen("{\"Id\":\"");
+        if ((found = strstr(said, "\"Pid\":")) == NULL) /* in words of the command, quotes are escaped */
             return -1;
-        first = atoi(found + 6);
+        found += strlen("\"Pid\":");
+    } else {
+        if ((said = ask(run, "inspect", "--format", "{{.Id}} {{.State.Pid}}", name, NULL)) == NULL)
+            return 0;
+        found = said + strspn(said, digits);
     }
+    const char *container = text("%.*s", (int)strspn(said, digits), said);
+    int first = atoi(found);
     if (first <= 0 || container[0] == '\0')
         return 0;
     const char *groups = read_file(AT_FDCWD, text("/proc/%d/cgroup", first), 1 << 16, NULL);

@@ -51,13 +51,14 @@ static char *own_addresses(void)
     if (getifaddrs(&all) != 0)
         refuse_errno("the addresses of this machine can't be known");
     for (each = all; each != NULL; each = each->ifa_next) {
-        char word[INET6_ADDRSTRLEN];
+        char word[ADDRESS_TEXT];
         int family = each->ifa_addr == NULL ? AF_UNSPEC : each->ifa_addr->sa_family;
         const void *address = family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)(void *)each->ifa_addr)->sin6_addr
                                                  : (void *)&((struct sockaddr_in *)(void *)each->ifa_addr)->sin_addr;
-        if ((family != AF_INET && family != AF_INET6) ||
-            inet_ntop(family, address, word, sizeof word) == NULL ||
-            strncmp(word, "127.", 4) == 0 || strcmp(word, "::1") == 0 || strncmp(word, "fe80:", 5) == 0)
+        if (family != AF_INET && family != AF_INET6)
+            continue;
+        text_of_address(family == AF_INET, address, word);
+        if (strncmp(word, "127.", 4) == 0 || strcmp(word, "::1") == 0 || strncmp(word, "fe80:", 5) == 0)
             continue; /* they are refused anyway */
         found = text("%sacl sw_never dst %s\n", found, word);
         if (family == AF_INET)
@@ -105,7 +106,10 @@ static char *address(struct run *run)
 static void find_names(struct run *run, struct words *options)
 {
     bool here = is_podman(run) ? !is_remote() : geteuid() == 0 && process_of(run, proxy(run)) > 0;
-    if (!here || inet_pton(AF_INET, address(run), &run->proxy_address) != 1)
+    struct in_addr found;
+    if (here && inet_aton(address(run), &found) == 1)
+        run->proxy_address = found.s_addr;
+    else
         run->plan.names.count = 0;
     if (names_wanted(run))
         add(options, text("--mount=type=bind,readonly,%s,dst=/etc/resolv.conf",

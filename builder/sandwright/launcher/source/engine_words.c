@@ -1,7 +1,6 @@
 /* Docker and Podman: the client's arguments, what of them depends on the run. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,7 +9,7 @@
 
 #include "engine.h"
 
-enum { NPROC = 32768, NOFILE = 1048576 };
+enum { NPROC = 32768, NOFILE = 1048576, MOST = 1 << 24 /* bytes of a list of accounts */ };
 
 static struct words words;
 
@@ -73,17 +72,14 @@ static void add_root_account(struct run *run)
 /* Only who has been given other numbers can be himself inside; anybody else is root there, which is himself outside. */
 static bool has_numbers(const struct words *callers)
 {
-    FILE *list = fopen("/etc/subuid", "re");
-    char *line = NULL;
-    size_t room = 0;
-    bool found = false;
-    while (list != NULL && !found && getline(&line, &room, list) > 0)
+    char *list = read_file(AT_FDCWD, "/etc/subuid", MOST, NULL), *line;
+    while (list != NULL && (line = strsep(&list, "\n")) != NULL) {
+        line[strcspn(line, ":")] = '\0';
         for (size_t index = 0; index < callers->count; index++)
-            found = found || (line[strcspn(line, ":\n")] = '\0', strcmp(line, callers->at[index]) == 0);
-    if (list != NULL)
-        fclose(list);
-    free(line);
-    return found;
+            if (strcmp(line, callers->at[index]) == 0)
+                return true;
+    }
+    return false;
 }
 
 static void add_account(struct run *run)

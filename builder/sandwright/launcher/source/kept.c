@@ -10,7 +10,6 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -71,15 +70,15 @@ void kept_forget(uint64_t inode)
 int kept_copy(int process, int number, uint64_t *inode, bool *bound)
 {
     char name[32], link[64];
-    unsigned long long found = 0;
-    snprintf(name, sizeof name, "fd/%d", number);
+    text_into(name, sizeof name, "fd/%d", number);
     ssize_t length = readlinkat(process, name, link, sizeof link - 1);
     if (length < 0) {
         errno = errno == ENOENT ? EBADF : EACCES;
         return -1;
     }
     link[length] = '\0';
-    if (sscanf(link, "socket:[%llu]", &found) != 1) {
+    uint64_t found = strncmp(link, "socket:[", 8) == 0 ? strtoull(link + 8, NULL, 10) : 0;
+    if (found == 0) {
         errno = ENOTSOCK;
         return -1;
     }
@@ -338,7 +337,7 @@ int kept_answer(const struct broker *broker, const struct seccomp_notif *call)
         return broker_address(broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, number == SYS_bind);
     if (number != SYS_listen)
         return EPERM;
-    snprintf(name, sizeof name, "/proc/%d", (int)call->pid);
+    text_into(name, sizeof name, "/proc/%d", (int)call->pid);
     if ((process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
         return EACCES;
     fault = broker_valid(broker, call->id) ? start_listening(call, process) : -1;

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "bytes.h"
+
 enum { TIME_UP = 124, NOT_RUN = 125, KILLED = 137 }; /* exit statuses that are ours */
 
 /* ---- plan.c: `launch.plan` beside the program, rendered by launcher/plan.py, documented in docs/launcher.md.
@@ -112,7 +114,7 @@ void add(struct words *words, char *word);
 void add_all(struct words *words, const struct words *more);
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
 long number_in(const char *path); /* a file with a number, 0 without */
-int write_file(int directory, const char *path, const char *content, size_t length, mode_t mode); /* new; -1 and errno */
+int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
 
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */

@@ -1,6 +1,5 @@
 /* Frames on the line to a kernel of its own (line.h). */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,37 +8,6 @@
 
 #include "launch.h"
 #include "line.h"
-
-enum { PIECE = 1 << 16 };
-
-size_t bytes_held(const struct bytes *bytes)
-{
-    return bytes->end - bytes->begin;
-}
-
-static void make_room(struct bytes *bytes, size_t more)
-{
-    if (bytes->begin > 0) {
-        memmove(bytes->at, bytes->at + bytes->begin, bytes_held(bytes));
-        bytes->end -= bytes->begin;
-        bytes->begin = 0;
-    }
-    if (bytes->end + more <= bytes->room)
-        return;
-    bytes->room = bytes->end + more + PIECE;
-    bytes->at = realloc(bytes->at, bytes->room);
-    if (bytes->at == NULL)
-        refuse("there is no memory");
-}
-
-void bytes_add(struct bytes *bytes, const void *content, size_t length)
-{
-    if (length == 0)
-        return;
-    make_room(bytes, length);
-    memcpy(bytes->at + bytes->end, content, length);
-    bytes->end += length;
-}
 
 bool line_make_beside(struct file_beside *beside, const char *path)
 {
@@ -87,24 +55,6 @@ void line_say(struct bytes *out, enum frame frame, const void *content, size_t l
 void line_number(struct bytes *out, enum frame frame, int32_t number)
 {
     line_say(out, frame, &number, sizeof number);
-}
-
-bool bytes_read(struct bytes *bytes, int file)
-{
-    make_room(bytes, PIECE);
-    ssize_t got = read(file, bytes->at + bytes->end, PIECE);
-    if (got > 0)
-        bytes->end += (size_t)got;
-    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-bool bytes_write(struct bytes *bytes, int file, size_t most)
-{
-    size_t length = bytes_held(bytes) < most ? bytes_held(bytes) : most;
-    ssize_t wrote = length == 0 ? 0 : write(file, bytes->at + bytes->begin, length);
-    if (wrote > 0)
-        bytes->begin += (size_t)wrote;
-    return wrote >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
 int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length)

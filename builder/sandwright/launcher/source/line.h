@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+#include "bytes.h"
+
 enum frame {
     /* To the guest; these are said once, before BEGIN. */
     WORD_OF_COMMAND = 'c',
@@ -105,20 +107,8 @@ struct file_beside {
     bool full; /* pages can't be given back: nothing more is put there */
 };
 
-/* What came or goes, between `begin` and `end`; `beside`: NULL where all goes by the line. */
-struct bytes {
-    unsigned char *at;
-    size_t begin, end, room;
-    struct file_beside *beside;
-};
-
-size_t bytes_held(const struct bytes *bytes);
-void bytes_add(struct bytes *bytes, const void *content, size_t length);
 void line_say(struct bytes *out, enum frame frame, const void *content, size_t length);
 void line_number(struct bytes *out, enum frame frame, int32_t number);
-/* From or to a descriptor that doesn't wait: false at its end or for an error. */
-bool bytes_read(struct bytes *bytes, int file);
-bool bytes_write(struct bytes *bytes, int file, size_t most);
 /* The next whole frame, which stays until more is read: 1; 0: there is none yet; -1: it is longer than any. */
 int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size_t *length);
 /* The file at a path that nobody has yet: false where there can be none. Then what the guest says it has read of it. */

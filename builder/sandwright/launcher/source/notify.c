@@ -6,7 +6,6 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -360,7 +359,7 @@ const char *notify_listen(struct run *run, bool apart)
         }
         path = text("/proc/%d/fd/%d/listener", (int)getpid(), directory);
     }
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
+    text_into(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
     ends[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (directory < 0 || ends[0] < 0 || !tells_who(ends[0]) ||
         bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -224,18 +223,14 @@ static struct list own_list(const struct plan *plan)
 
 static char *written(const struct list *list, size_t *length)
 {
-    char *content = NULL;
-    FILE *file = open_memstream(&content, length);
-    if (file == NULL)
-        refuse("there is no memory");
+    struct bytes made = {0};
     for (size_t index = 0; index < list->directories.count; index++)
-        fprintf(file, "%s%c", list->directories.at[index], 0);
-    fputc(0, file);
+        bytes_add(&made, list->directories.at[index], strlen(list->directories.at[index]) + 1);
+    bytes_add(&made, "", 1);
     for (size_t index = 0; index < list->files.count; index++)
-        fprintf(file, "%s%c", list->files.at[index], 0);
-    if (fclose(file) != 0)
-        refuse("there is no memory");
-    return content;
+        bytes_add(&made, list->files.at[index], strlen(list->files.at[index]) + 1);
+    *length = made.end;
+    return (char *)made.at;
 }
 
 static struct list parsed(char *content, size_t length)
@@ -332,10 +327,13 @@ static const char *holders(const struct run *run)
     const char *found = "";
     char *locks = read_file(AT_FDCWD, "/proc/locks", MOST, NULL), *line;
     while (locks != NULL && fstat(run->lock, &status) == 0 && (line = strsep(&locks, "\n")) != NULL) {
-        long holder;
-        unsigned long number;
-        if (sscanf(line, "%*s FLOCK %*s %*s %ld %*x:%*x:%lu", &holder, &number) != 2 || number != status.st_ino)
+        char *rest, *words[6], *inode; /* `1: FLOCK ADVISORY WRITE PROCESS MAJOR:MINOR:INODE`, and more */
+        for (size_t index = 0; index < 6; index++)
+            words[index] = strtok_r(index == 0 ? line : NULL, " ", &rest);
+        if (words[5] == NULL || strcmp(words[1], "FLOCK") != 0 || (inode = strrchr(words[5], ':')) == NULL ||
+            strtoul(inode + 1, NULL, 10) != status.st_ino)
             continue;
+        long holder = strtol(words[4], NULL, 10);
         char *name = read_file(AT_FDCWD, text("/proc/%ld/comm", holder), 256, NULL);
         if (name != NULL)
             name[strcspn(name, "\n")] = '\0';

@@ -11,7 +11,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,7 +24,7 @@
 #include "line.h"
 #include "vm.h"
 
-enum { LINE = 3, MONITOR, STATE, PAGE = 4096, RECORD = PAGE + 8, MOST_INDEX = 256 };
+enum { LINE = 3, MONITOR, STATE, PAGE = 4096, RECORD = PAGE + 8, MOST_INDEX = 256, PIECE = 1 << 20 };
 static const char RAM[] = MEMORY "/machine";
 static int monitor = -1, state = -1;
 
@@ -156,15 +155,18 @@ _Noreturn void qemu_become(const char *program, const char *accelerator, const c
 /* ---- the copy */
 static void pack(const char *ram)
 {
-    static const unsigned char empty[PAGE];
+    static unsigned char empty[PAGE]; /* as a constant it would be in the program */
     struct file whole = map(ram);
-    FILE *packed = fopen("memory", "wxe");
-    for (uint64_t at = 0; packed != NULL && at < whole.length; at += PAGE)
+    struct bytes packed = {0};
+    int file = open("memory", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    for (uint64_t at = 0; at < whole.length; at += PAGE)
         if (memcmp(whole.at + at, empty, PAGE) != 0) {
-            fwrite(&at, sizeof at, 1, packed);
-            fwrite(whole.at + at, PAGE, 1, packed);
+            bytes_add(&packed, &at, sizeof at);
+            bytes_add(&packed, whole.at + at, PAGE);
+            if (bytes_held(&packed) > PIECE && !bytes_flush(&packed, file))
+                refuse_errno("the machine can't be kept");
         }
-    if (packed == NULL || ferror(packed) != 0 || fclose(packed) != 0 || unlink(ram) != 0)
+    if (!bytes_flush(&packed, file) || close(file) != 0 || unlink(ram) != 0)
         refuse_errno("the machine can't be kept");
 }
 

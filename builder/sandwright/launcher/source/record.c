@@ -8,7 +8,6 @@
 #include <linux/openat2.h>
 #include <netinet/in.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -220,9 +219,9 @@ static void read_place(pid_t thread, const char *name, int number, char place[PA
 {
     char path[64];
     if (number < 0)
-        snprintf(path, sizeof path, "/proc/%d/%s", (int)thread, name);
+        text_into(path, sizeof path, "/proc/%d/%s", (int)thread, name);
     else
-        snprintf(path, sizeof path, "/proc/%d/%s/%d", (int)thread, name, number);
+        text_into(path, sizeof path, "/proc/%d/%s/%d", (int)thread, name, number);
     ssize_t length = readlink(path, place, PATH_MAX - 1);
     place[length < 0 ? 0 : length] = '\0';
 }
@@ -297,7 +296,7 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
     if (plain)
         strcpy(real, path);
     else {
-        snprintf(name, sizeof name, "/proc/self/fd/%d", opened);
+        text_into(name, sizeof name, "/proc/self/fd/%d", opened);
         ssize_t length = readlink(name, real, PATH_MAX - 1);
         real[length < 0 ? 0 : length] = '\0';
     }
@@ -321,7 +320,7 @@ static bool find_new(const char *path, char real[PATH_MAX])
     char *above = text("%.*s", slash == copy ? 1 : (int)(slash - copy), copy);
     known = known && find(above, true, real) == A_DIRECTORY && strlen(real) + strlen(name) + 2 < PATH_MAX;
     if (known)
-        snprintf(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);
+        text_into(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);
     free(above);
     free(copy);
     return known;
@@ -374,7 +373,7 @@ static void record_path(const struct seccomp_notif *made, const struct call *cal
                          : call->follows && (call->style != AT || (flags & AT_SYMLINK_NOFOLLOW) == 0);
     enum found found = find(whole, follows, real);
     if (found == ABSENT && !((asked & CREATE) != 0 && find_new(whole, real)))
-        snprintf(real, sizeof real, "%.*s", PATH_MAX - 1, whole);
+        text_into(real, sizeof real, "%.*s", PATH_MAX - 1, whole);
     recorded_path(whole, real, found, asked, kinds_for(asked, found));
 }
 

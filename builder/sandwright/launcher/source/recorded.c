@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +14,7 @@
 #include "launch.h"
 #include "recorded.h"
 
-enum { BYTES = 64 << 20, BUCKETS = 1 << 16, ALIGNED = 8 };
+enum { BYTES = 64 << 20, BUCKETS = 1 << 16, ALIGNED = 8, PIECE = 1 << 16 };
 
 struct entry {
     uint32_t next; /* of its bucket: where in `at`, 0 for none */
@@ -130,40 +129,40 @@ void recorded_other(int what, unsigned number, const void *address, size_t lengt
 }
 
 /* ---- what is written, when nobody changes it any more */
-static void write_text(FILE *out, const char *name, const char *bytes, size_t length)
+static void write_text(struct bytes *out, const char *name, const char *bytes, size_t length)
 {
-    fprintf(out, "\"%s\": \"", name);
+    bytes_text(out, "\"%s\": \"", name);
     for (size_t index = 0; index < length; index++) {
         unsigned char each = (unsigned char)bytes[index];
-        fprintf(out, each < ' ' || each > '~' || each == '"' || each == '\\' ? "\\u%04x" : "%c", each);
+        bytes_text(out, each < ' ' || each > '~' || each == '"' || each == '\\' ? "\\u%04x" : "%c", each);
     }
-    fputc('"', out);
+    bytes_text(out, "\"");
 }
 
-static void write_path(FILE *out, const struct entry *each)
+static void write_path(struct bytes *out, const struct entry *each)
 {
     static const char *const found[] = {"absent", "file", "directory", "link", "other"};
     static const char *const kinds[] = {"read", "write", "create", "exec", "list", "look", "remove"};
     const char *between = "";
     write_text(out, "path", each->text, each->length);
     if (each->real > 0) {
-        fputs(", ", out);
+        bytes_text(out, ", ");
         write_text(out, "real", each->text + each->length, each->real);
     }
-    fprintf(out, ", \"found\": \"%s\", \"kinds\": [", found[each->found % 5]);
+    bytes_text(out, ", \"found\": \"%s\", \"kinds\": [", found[each->found % 5]);
     for (size_t index = 0; index < sizeof kinds / sizeof *kinds; index++)
         if ((each->kinds & 1U << index) != 0) {
-            fprintf(out, "%s\"%s\"", between, kinds[index]);
+            bytes_text(out, "%s\"%s\"", between, kinds[index]);
             between = ", ";
         }
-    fputc(']', out);
+    bytes_text(out, "]");
 }
 
-static void write_address(FILE *out, const struct entry *each)
+static void write_address(struct bytes *out, const struct entry *each)
 {
     static const char *const names[] = {[CONNECT] = "connect", [SEND] = "send", [LISTEN] = "listen"};
     const char *type = each->number == SOCK_STREAM ? "tcp" : each->number == SOCK_DGRAM ? "udp" : "other";
-    char text[INET6_ADDRSTRLEN] = "";
+    char text[ADDRESS_TEXT];
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -173,31 +172,31 @@ static void write_address(FILE *out, const struct entry *each)
     size_t given = each->length < sizeof address.local ? each->length : sizeof address.local; /* the longest of them */
     memset(&address, 0, sizeof address);
     memcpy(&address, each->text, given);
-    fprintf(out, "\"%s\": ", names[each->what]);
+    bytes_text(out, "\"%s\": ", names[each->what]);
     if (address.any.sa_family == AF_UNIX) {
         size_t head = offsetof(struct sockaddr_un, sun_path), length = given < head ? 0 : given - head;
-        fputs("\"unix\", ", out);
+        bytes_text(out, "\"unix\", ");
         write_text(out, "address", address.local.sun_path, length);
         return;
     }
     bool four = address.any.sa_family == AF_INET;
-    inet_ntop(address.any.sa_family, four ? (void *)&address.four.sin_addr : (void *)&address.six.sin6_addr, text, sizeof text);
+    text_of_address(four, four ? (void *)&address.four.sin_addr : (void *)&address.six.sin6_addr, text);
     int port = ntohs(four ? address.four.sin_port : address.six.sin6_port);
-    fprintf(out, "\"%s\", \"address\": \"%s\", \"port\": %d", type, text, port);
+    bytes_text(out, "\"%s\", \"address\": \"%s\", \"port\": %d", type, text, port);
 }
 
-static void write_entry(FILE *out, const struct entry *each)
+static void write_entry(struct bytes *out, const struct entry *each)
 {
-    fputc('{', out);
+    bytes_text(out, "{");
     if (each->what == 0)
         write_path(out, each);
     else if (each->what == CALL)
-        fprintf(out, "\"call\": %u", each->number);
+        bytes_text(out, "\"call\": %u", each->number);
     else if (each->what == UNRESOLVED)
-        fprintf(out, "\"unresolved\": %u", each->count);
+        bytes_text(out, "\"unresolved\": %u", each->count);
     else
         write_address(out, each);
-    fputs("}\n", out);
+    bytes_text(out, "}\n");
 }
 
 /* What stands in for a file is none, and what only looked at something was not kept from it. */
@@ -211,18 +210,18 @@ void recorded_write(const char *name)
 {
     if (shared == NULL)
         return;
+    struct bytes out = {0};
     int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    FILE *out = file < 0 ? NULL : fdopen(file, "w");
-    if (out == NULL) {
-        say("what was recorded can't be written: %s: %s", name, strerror(errno));
-        return;
-    }
+    bool fine = file >= 0;
     for (size_t bucket = 0; bucket < BUCKETS; bucket++)
-        for (struct entry *each = at(shared->first[bucket]); each != NULL; each = at(each->next))
+        for (struct entry *each = at(shared->first[bucket]); fine && each != NULL; each = at(each->next)) {
             if (!record_uses() || !is_unrefused(each))
-                write_entry(out, each);
-    fprintf(out, "{\"end\": true, \"calls\": %llu, \"dropped\": %llu}\n", (unsigned long long)shared->calls,
-            (unsigned long long)shared->dropped);
-    if (fclose(out) != 0)
+                write_entry(&out, each);
+            if (bytes_held(&out) > PIECE)
+                fine = bytes_flush(&out, file);
+        }
+    bytes_text(&out, "{\"end\": true, \"calls\": %llu, \"dropped\": %llu}\n", (unsigned long long)shared->calls,
+               (unsigned long long)shared->dropped);
+    if (!fine || !bytes_flush(&out, file) || close(file) != 0)
         say("what was recorded can't be written: %s: %s", name, strerror(errno));
 }

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,7 +46,7 @@ int open_as(int process, const char *path)
         errno = ENAMETOOLONG;
         return -1;
     }
-    snprintf(whole + length, sizeof whole - (size_t)length, "/%s", path);
+    text_into(whole + length, sizeof whole - (size_t)length, "/%s", path);
     return open_below(process, "root", whole, RESOLVE_IN_ROOT);
 }
 
@@ -59,13 +58,16 @@ uint32_t kernel_device(dev_t device)
 bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device)
 {
     for (const char *line = mountinfo; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
-        unsigned long number;
-        unsigned above, below;
+        char *rest; /* `ID PARENT MAJOR:MINOR` */
         line += *line == '\n';
-        if (sscanf(line, "%lu %*u %u:%u ", &number, &above, &below) == 3 && number == mount) {
-            *device = above << 20 | below;
-            return true;
-        }
+        if (strtoul(line, &rest, 10) != mount)
+            continue;
+        strtoul(rest, &rest, 10);
+        unsigned long above = strtoul(rest, &rest, 10);
+        if (*rest != ':')
+            return false;
+        *device = (uint32_t)(above << 20 | strtoul(rest + 1, NULL, 10));
+        return true;
     }
     return false;
 }
@@ -73,7 +75,7 @@ bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device)
 bool device_of(int process, int file, uint32_t *device)
 {
     char name[48];
-    snprintf(name, sizeof name, "/proc/self/fdinfo/%d", file);
+    text_into(name, sizeof name, "/proc/self/fdinfo/%d", file);
     char *told = read_file(AT_FDCWD, name, 4096, NULL), *mount = told == NULL ? NULL : strstr(told, "mnt_id:\t");
     char *mounts = mount == NULL ? NULL : read_file(process, "mountinfo", MOST, NULL);
     bool found = mounts != NULL && device_in(mounts, strtoul(mount + strlen("mnt_id:\t"), NULL, 10), device);

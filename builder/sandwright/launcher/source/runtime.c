@@ -7,7 +7,6 @@
 #include <linux/capability.h>
 #include <linux/openat2.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,11 +19,11 @@ void *take(size_t size)
 
 char *text(const char *format, ...)
 {
-    char *made;
     va_list words;
     va_start(words, format);
-    if (vasprintf(&made, format, words) < 0)
-        refuse("there is no memory");
+    size_t size = text_given(NULL, 0, format, words) + 1;
+    char *made = take(size);
+    text_given(made, size, format, words);
     va_end(words);
     return made;
 }
@@ -93,13 +92,13 @@ long number_in(const char *path)
     return number;
 }
 
-int write_file(int directory, const char *path, const char *content, size_t length, mode_t mode)
+int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode)
 {
     int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0)
         return -1;
     for (size_t done = 0; done < length;) {
-        ssize_t wrote = write(file, content + done, length - done);
+        ssize_t wrote = write(file, (const char *)content + done, length - done);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <pwd.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -22,7 +21,7 @@
 #include "user.h"
 
 /* ---- the command */
-static const struct passwd *account;
+static struct account account;
 static struct words variables;
 static const char *place;
 static int root = -1; /* what is mounted there */
@@ -36,8 +35,8 @@ static void become_account(void)
         if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
             refuse_errno("the account can not be taken on");
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 || setgroups(0, NULL) != 0 ||
-        setresgid(account->pw_gid, account->pw_gid, account->pw_gid) != 0 ||
-        setresuid(account->pw_uid, account->pw_uid, account->pw_uid) != 0 || syscall(SYS_capset, &header, none) != 0 ||
+        setresgid(account.group, account.group, account.group) != 0 ||
+        setresuid(account.user, account.user, account.user) != 0 || syscall(SYS_capset, &header, none) != 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         refuse_errno("the account can not be taken on");
 }
@@ -166,8 +165,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct words *given)
     size_t length;
     int handle, status, spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
     place = run->plan.account_place;
-    account = getpwnam(run->plan.account);
-    if (account == NULL || account->pw_uid == 0 || account->pw_gid == 0)
+    if (!account_find(run->plan.account, &account) || account.user == 0 || account.group == 0)
         refuse("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
     notify_start(run);
