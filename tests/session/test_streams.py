@@ -153,8 +153,8 @@ def test_in_the_background_it_is_not_stopped_and_reads_nothing(project: Project,
     """It uses a terminal of its own; the keys are the shell's."""
     script = f"""
         set -m
-        {start} sh -c 'echo >begun; head -n 1 >got' &
-        until test -e begun; do sleep 0.05; done
+        {start} sh -c 'head -n 1 >got' &
+        until test -e got; do sleep 0.05; done
         echo beg''un; read -r line; echo "the shell read $line"; jobs; kill -9 %1; wait; echo en''ded
     """
     with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
