@@ -166,6 +166,13 @@ def test_in_the_background_it_is_not_stopped_and_reads_nothing(project: Project,
     assert (project.root / "got").read_bytes() == b""
 
 
+def test_what_is_typed_before_it_starts_arrives(project: Project, start: str) -> None:
+    with terminal(["/bin/bash", "-c", f"exec {start} bash --norc"], project.root, project.environ) as shown:
+        shown.type(b"echo hi-$((1 + 1)); exit 5\r")
+        shown.read_until(b"hi-2")
+        assert shown.end() == 5
+
+
 def test_output_alone_on_a_terminal_is_shown(project: Project, start: str) -> None:
     script = f"{start} sh -c 'echo out; echo err >&2; exit 9' </dev/null"
     with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
