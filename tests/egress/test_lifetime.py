@@ -19,6 +19,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, decisions, proxy
+from sandwright.egress.supervisor import clear
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.methods import METHODS
 from sandwright.policy.facts import HostFacts
@@ -98,6 +99,23 @@ def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
     assert [(d.host, d.reason) for d in decisions(log)] == [("other.example", "host")]
     with pytest.raises(ConnectionRefusedError):
         refused(running)
+
+
+
+def test_no_link_leads_where_the_log_is_kept(tmp_path: Path) -> None:
+    """Where `log=` says, a sandbox may write; and squid, its log."""
+    other, kept, made = tmp_path / "other", tmp_path / "kept", tmp_path / "made"
+    other.write_text("of somebody else")
+    (tmp_path / "kept.part").symlink_to(other)
+    made.mkdir()
+    (made / "log").write_text("decided")
+    clear(made, str(made / "log"), str(kept))
+    assert (kept.read_text(), kept.is_symlink(), other.read_text()) == ("decided", False, "of somebody else")
+    assert not made.exists()
+    made.mkdir()
+    (made / "log").symlink_to(other)
+    clear(made, str(made / "log"), str(kept))
+    assert kept.read_text() == "decided"
 
 
 def test_nobody_else_reads_its_files() -> None:

@@ -98,13 +98,19 @@ def main() -> None:
 
 
 def clear(directory: Path, log: str, keep_log: str | None) -> None:
-    """Remove what a proxy had on disk, and put its log where it is kept."""
-    if keep_log is not None and Path(log).exists():
+    """Remove what a proxy had on disk, and put its log where it is kept: no link there leads elsewhere."""
+    if keep_log is not None:
         beside = Path(f"{keep_log}.part")
-        with contextlib.suppress(OSError):
-            shutil.copyfile(log, beside)
+        with contextlib.suppress(OSError), open(log, "rb", opener=_plainly) as had:
+            beside.unlink(missing_ok=True)
+            with beside.open("xb") as kept:
+                shutil.copyfileobj(had, kept)
             beside.replace(keep_log)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _plainly(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _line(descriptor: int) -> bytes:
