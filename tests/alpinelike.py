@@ -79,7 +79,7 @@ def packed(layer: bytes) -> bytes:
 
 
 def _build(scratch: Path) -> Path:
-    process.run("tar", "--extract", "--no-same-owner", "--file", _source(), "--directory", scratch, timeout=60)
+    process.run("tar", "-x", "--no-same-owner", "-f", _source(), "-C", scratch, timeout=60)
     (tree,) = (path for path in scratch.iterdir() if path.is_dir())
     make = ("make", "-C", tree, "-s")
     process.run(*make, "allnoconfig", timeout=300)

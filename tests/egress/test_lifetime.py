@@ -101,7 +101,6 @@ def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
         refused(running)
 
 
-
 def test_no_link_leads_where_the_log_is_kept(tmp_path: Path) -> None:
     """Where `log=` says, a sandbox may write; and squid, its log."""
     other, kept, made = tmp_path / "other", tmp_path / "kept", tmp_path / "made"
