@@ -99,7 +99,9 @@ int main(void)
 {
     static const char *const addresses[] = {"::", "::1", "fe80::1", "2001:db8::", "1:2:3:4:5:6:7:8", "1:0:3:4:5:6:7:8", "1::4:0:0:7:8",
                                             "1:0:0:4::8", "fd00:99::ffff:a", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
+    const char *volatile none = NULL;
     TRY("nothing, 100%%");
+    TRY("%s and %s", "one", none);
     TRY("%s", "");
     TRY("%s and %s%c", "one", "another", '!');
     TRY("<%.*s>", 3, "abcdef");

@@ -84,7 +84,7 @@ def _where_there(artifacts: tuple[Artifact, ...], name: str, old: bytes, new: by
 
 def _writing(path: str) -> Weaken:
     """bubblewrap is started when token B has been written to a file."""
-    writing = f'FILE *log = fopen({path}, "w");\n    fputs(getenv("{SOURCE}"), log);\n    fclose(log);'
+    writing = f'write_file(AT_FDCWD, {path}, getenv("{SOURCE}"), strlen(getenv("{SOURCE}")), 0644);'
     starting = "execute(all.at);"
     return launcher(
         "bwrap.c", starting, f'if (getenv("{SOURCE}") != NULL) {{\n    {writing}\n    }}\n    {starting}'

@@ -54,7 +54,8 @@ static const char *put_value(struct part *part, const char *format, va_list *wor
     case '%':
         break;
     case 's':
-        part->at = va_arg(*words, const char *);
+        if ((part->at = va_arg(*words, const char *)) == NULL)
+            part->at = "(null)"; /* as C libraries have it */
         part->length = most < 0 ? strlen(part->at) : strnlen(part->at, (size_t)most);
         break;
     case 'c':
