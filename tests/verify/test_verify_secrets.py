@@ -104,7 +104,7 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
         lambda subject, artifacts: _writing(f'"{subject.fixture.write}/log"')(subject, artifacts), "inside",
     ),
     "the shims' place on PATH": (
-        launcher("bwrap.c", 'text("%s/bin:%s", shims_place(run),', 'text("%.0s%s", shims_place(run),'),
+        launcher("bwrap.c", 'text("%s/bin:%s", shims_place(run),', 'text("%.*s%s", 0, shims_place(run),'),
         "gone refused two-tokens",
     ),
     "the check for a bridge": (
