@@ -98,8 +98,12 @@ class _Tracer:
             _ptrace(SYSCALL, process, deliver)
 
     def let_go(self, process: int, deliver: int = 0) -> None:
-        """Its stop may be that of a call, and SIGSTOP, which interrupted that, still to come."""
-        _ptrace(DETACH, process, deliver)
+        """Its stop may be that of a call, and SIGSTOP, which interrupted that, still to come.
+
+        Who was killed meanwhile can't be let go, and no parent learns of its end before this process does.
+        """
+        if not _ptrace(DETACH, process, deliver):
+            return
         if process in self.woken:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGCONT)
