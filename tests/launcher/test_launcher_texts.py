@@ -12,11 +12,7 @@ from sandwright.launcher import LAUNCH
 from sanitized import HARNESS, built
 
 FORMATS = re.compile(r"%(?!(?:\.\*s|s|c|%|(?:0\d+)?(?:l{0,2}|z)[dux]))[^\n\"]{0,6}")
-CALLS = re.compile(
-    r'\b(?:text|text_into|bytes_text|say|refuse|refuse_errno)\((?:[^";]*?)((?:"(?:[^"\\\n]|\\.)*"\s*)+)',
-    re.DOTALL,
-)
-"""With the first literals among the arguments, where formats are."""
+LITERALS = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
 @pytest.mark.needs("cc")
@@ -33,14 +29,20 @@ def test_formats_addresses_and_accounts(tmp_path: Path) -> None:
 
 
 def test_no_format_is_used_that_is_not_known() -> None:
-    """At such a one the launcher would abort."""
-    found = [literal for each in LAUNCH.sources() for literal in CALLS.findall(each.read_text())]
-    assert len(found) > 300
-    assert [wrong for literal in found for wrong in FORMATS.findall(literal)] == []
+    """At such a one the launcher would abort. All in quotes: a format may be one of two, or passed on."""
+    found = {each.name: LITERALS.findall(_without_comments(each)) for each in LAUNCH.sources()}
+    found["bytes.c"].remove('"%"')  # what it looks for
+    assert sum("%" in literal for each in found.values() for literal in each) > 250
+    wrong = {name: [literal for literal in each if FORMATS.search(literal)] for name, each in found.items()}
+    assert {name: each for name, each in wrong.items() if each} == {}
 
 
 def test_nothing_brings_the_big_parts_of_libc() -> None:
     big = re.compile(r"\b(?:[a-z]*printf|[a-z]*scanf|qsort|getpw[a-z]+|getgr(?:nam|gid)|inet_ntop|fopen)\(")
     for each in LAUNCH.sources():
-        text = re.sub(r"/\*.*?\*/|\bformat\(printf", "", each.read_text(), flags=re.DOTALL)
+        text = _without_comments(each).replace("format(printf", "")
         assert big.findall(text) == [], each.name
+
+
+def _without_comments(source: Path) -> str:
+    return re.sub(r"/\*.*?\*/", "", source.read_text(), flags=re.DOTALL)
