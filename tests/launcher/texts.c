@@ -67,6 +67,40 @@ static void try_address(int family, const char *word)
     compare(sizeof made, strlen(made), made, word, (int)strlen(word));
 }
 
+/* With many zeros; what begins with six groups of them is written otherwise by glibc, and not by musl. */
+static void try_any_address(void)
+{
+    for (unsigned step = 0, number = 1; step < 200000; step++) {
+        unsigned char address[16];
+        char made[ADDRESS_TEXT], expected[INET6_ADDRSTRLEN];
+        for (size_t group = 0; group < 8; group++) {
+            number = number * 1664525 + 1013904223;
+            unsigned value = number >> 29 < 5 ? 0 : number >> 29 == 5 ? 0xffff : number >> 8;
+            address[2 * group] = (unsigned char)(value >> 8);
+            address[2 * group + 1] = (unsigned char)value;
+        }
+        if (memcmp(address, (unsigned char[12]){0}, 12) == 0)
+            continue;
+        text_of_address(false, address, made);
+        inet_ntop(AF_INET6, address, expected, sizeof expected);
+        compare(sizeof made, strlen(made), made, expected, (int)strlen(expected));
+    }
+}
+
+static void try_any_number(void)
+{
+    for (unsigned long step = 0, number = 1; step < 100000; step++) {
+        char made[160], expected[160];
+        number = number * 6364136223846793005UL + 1442695040888963407UL;
+        unsigned long value = number >> step % 64;
+        size_t length = text_into(made, sizeof made, "%ld %lu %lx %d %u %02x %016lx", (long)value, value, value, (int)value,
+                                  (unsigned)value, (unsigned)value, value);
+        compare(sizeof made, length, made, expected,
+                snprintf(expected, sizeof expected, "%ld %lu %lx %d %u %02x %016lx", (long)value, value, value, (int)value,
+                         (unsigned)value, (unsigned)value, value));
+    }
+}
+
 static void try_account(const char *name, bool there, unsigned user, unsigned group)
 {
     struct account found = {7, 7};
@@ -98,7 +132,8 @@ static void try_accounts(void)
 int main(void)
 {
     static const char *const addresses[] = {"::", "::1", "fe80::1", "2001:db8::", "1:2:3:4:5:6:7:8", "1:0:3:4:5:6:7:8", "1::4:0:0:7:8",
-                                            "1:0:0:4::8", "fd00:99::ffff:a", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
+                                            "1:0:0:4::8", "fd00:99::ffff:a", "::ffff:192.0.2.1", "::ffff:0.0.0.0",
+                                            "::fffe:c000:201", "::1:ffff:c000:201", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
     const char *volatile none = NULL;
     TRY("nothing, 100%%");
     TRY("%s and %s", "one", none);
@@ -117,6 +152,8 @@ int main(void)
         try_address(AF_INET6, addresses[index]);
     try_address(AF_INET, "0.0.0.0");
     try_address(AF_INET, "192.168.255.1");
+    try_any_address();
+    try_any_number();
     try_bytes();
     try_accounts();
     return 0;

@@ -39,6 +39,15 @@ def kinds() -> None:
     os.execv("/bin/true", ["true"])
 
 
+def families() -> None:
+    """An IPv4 address in IPv6, and what is no address of IP: of netlink(7), and of no family."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+        one.sendto(b"x", ("::ffff:192.0.2.9", 53))
+    for family in (socket.AF_NETLINK, socket.AF_UNSPEC):
+        address = family.to_bytes(2, sys.byteorder) + b"\1" * 26
+        ctypes.CDLL(None).sendto(-1, b"x", 1, 0, address, len(address))
+
+
 def names() -> None:
     """Names that would say something else, were they written as they are."""
     for name in (b"a\n- b", b'b": ["read"]}\n{"path": "x', b"c\xff\x1b[31m", b"# d", b"e\\u0041"):
@@ -82,5 +91,6 @@ def turn() -> None:
 
 
 if __name__ == "__main__":
-    known = {"kinds": kinds, "names": names, "relink": relink, "long_address": long_address, "turn": turn}
+    all_of_them = (kinds, families, names, relink, long_address, turn)
+    known = {each.__name__: each for each in all_of_them}
     known.get(sys.argv[1], lambda: flood(int(sys.argv[2])))()

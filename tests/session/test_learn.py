@@ -80,6 +80,13 @@ def test_each_kind_of_access_is_seen(learnt: Project) -> None:
     assert "address tcp 192.0.2.7 port 443: no way but the proxy" in said
 
 
+def test_only_addresses_of_ip_are_written_as_such(learnt: Project) -> None:
+    record, _, said = _learn(learnt, "recorded.py", "families", options=("--once",))
+    sent = {(each.type, each.address) for each in record.contacts if each.action == "send"}
+    assert sent == {("udp", "::ffff:192.0.2.9"), ("udp", "")}
+    assert "address udp ::ffff:192.0.2.9 port 53: no way but the proxy" in said
+
+
 def test_the_proposal_is_the_least_and_holds(learnt: Project) -> None:
     _, change, said = _learn(learnt, "recorded.py", "kinds", options=("--write",))
     assert "under the proposal: passes" in said

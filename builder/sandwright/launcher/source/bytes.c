@@ -107,8 +107,11 @@ void text_of_address(bool four, const void *address, char to[ADDRESS_TEXT])
 {
     const unsigned char *at = address;
     size_t first = 8, most = 1, end = 0; /* the longest run of zeros, of two groups at least, is left out */
-    if (four) {
-        text_into(to, ADDRESS_TEXT, "%d.%d.%d.%d", at[0], at[1], at[2], at[3]);
+    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool inner = !four && memcmp(at, mapped, sizeof mapped) == 0; /* IPv4's, in IPv6 */
+    if (four || inner) {
+        at += inner ? sizeof mapped : 0;
+        text_into(to, ADDRESS_TEXT, "%s%d.%d.%d.%d", inner ? "::ffff:" : "", at[0], at[1], at[2], at[3]);
         return;
     }
     for (size_t begin = 0; begin < 8; begin++) {
