@@ -22,6 +22,9 @@ from sandwright import process
 MACHINE, MACHINE_PRIVATE = "45.33.32.1", "10.99.0.1"
 WORLD, OTHER, WORLD6 = "45.33.32.2", "45.33.32.3", "2a00:1234::2"
 PRIVATE, METADATA, PRIVATE6 = "10.99.0.2", "169.254.169.254", "fd00:99::2"
+WIRE, IDENTITY6 = "168.63.129.16", "fd00:ec2::23"
+"""Services of clouds for their machines: Azure's at a public address, and one of EKS."""
+
 NAMESERVER = "45.33.32.53"
 PORTS = (80, 443, 8080)
 
@@ -32,14 +35,16 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _SETUP = {
     "world": f"""
         ip link set lo up; ip link set world up
-        for address in {WORLD}/24 {OTHER}/24 {NAMESERVER}/24 {PRIVATE}/24 {METADATA}/32; do
+        for address in {WORLD}/24 {OTHER}/24 {NAMESERVER}/24 {PRIVATE}/24 {METADATA}/32 {WIRE}/32; do
             ip addr add $address dev world
         done
-        ip addr add {WORLD6}/64 dev world nodad; ip addr add {PRIVATE6}/64 dev world nodad""",
+        for address in {WORLD6}/64 {PRIVATE6}/64 {IDENTITY6}/64; do
+            ip addr add $address dev world nodad
+        done""",
     "machine": f"""
         ip link set lo up; ip link set machine up
         for a in {MACHINE}/24 {MACHINE_PRIVATE}/24; do ip addr add $a dev machine; done
-        ip route add {METADATA}/32 dev machine
+        for a in {METADATA} {WIRE} {IDENTITY6}; do ip route add $a dev machine; done
         ip addr add 2a00:1234::1/64 dev machine nodad; ip addr add fd00:99::1/64 dev machine nodad""",
 }
 

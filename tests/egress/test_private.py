@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from egressing import ALLOWED, ask, connect, get, policy
-from netlab import MACHINE_PRIVATE, METADATA, OTHER, PRIVATE, PRIVATE6, WORLD, World
+from netlab import (
+    IDENTITY6,
+    MACHINE_PRIVATE,
+    METADATA,
+    OTHER,
+    PRIVATE,
+    PRIVATE6,
+    WIRE,
+    WORLD,
+    World,
+)
 from ports import until
 from sandwright.egress import Proxy, proxy
 
@@ -38,6 +48,9 @@ def running(world: World, names: Path) -> Iterator[Proxy]:
         ("meta.corp.example", [METADATA], REFUSED),
         ("meta-too.corp.example", [PRIVATE, METADATA], REFUSED),
         ("meta-six.corp.example", ["fd00:ec2::254"], REFUSED),
+        ("identity.corp.example", [IDENTITY6], REFUSED),
+        ("wire.corp.example", [WIRE], REFUSED),
+        ("wire.wild.example", [WIRE], REFUSED),
         ("loop.corp.example", ["127.0.0.1"], REFUSED),
         ("loop-six.corp.example", ["::1"], REFUSED),
         ("mapped.corp.example", ["::ffff:127.0.0.1"], REFUSED),

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from egressing import ALLOWED, ask, connect, get
-from netlab import METADATA, OTHER, PRIVATE, WORLD, World
+from netlab import METADATA, OTHER, PRIVATE, WIRE, WORLD, World
 from sandwright.egress import Proxy, ProxyDecision
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
@@ -60,11 +60,11 @@ def test_hosts(running: Proxy, world: World, host: str, status: int, reason: str
 
 def test_what_is_refused_would_answer(world: World) -> None:
     """The control of all that is refused: without the proxy it is reached from here."""
-    for address in (PRIVATE, METADATA, WORLD):
+    for address in (PRIVATE, METADATA, WIRE, WORLD):
         with socket.create_connection((address, 80), timeout=5) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"
-    assert {PRIVATE, METADATA, WORLD} <= set(world.reached)
+    assert {PRIVATE, METADATA, WIRE, WORLD} <= set(world.reached)
 
 
 @pytest.mark.parametrize(

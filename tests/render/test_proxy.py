@@ -92,7 +92,7 @@ def test_a_policy_without_hosts_lets_nothing_through() -> None:
         "pipeline_prefetch 0", "http_port 127.0.0.1:3128", "cache_log /run/p/cache.log",
         "error_directory /run/p/errors",
         "acl sw_clients src 127.0.0.1/32", "acl sw_clients src ::1/128", "acl sw_never dst 169.254.0.0/16",
-        "acl sw_inside dst 10.0.0.0/8", "acl sw_never dst fd00:ec2::254/128",
+        "acl sw_inside dst 10.0.0.0/8", "acl sw_never dst fd00:ec2::/32",
     ],
 )  # fmt: skip
 def test_it_says(line: str) -> None:
@@ -155,6 +155,8 @@ def test_its_place_is_written_where_it_belongs() -> None:
         ("203.0.113.9", True), ("8.8.8.8", False),
         ("224.0.0.1", True), ("255.255.255.255", True), ("::", True), ("::1", True), ("::a00:1", True),
         ("2606:4700::1", False), ("fc00::1", True), ("fd00:ec2::254", True), ("fe80::1", True),
+        ("168.63.129.16", True), ("168.63.129.15", False), ("64:ff9b::a83f:8110", True),
+        ("::ffff:0:a00:1", True),
         ("fec0::1", True),
         ("ff02::1", True), ("2001:db8::1", True), ("2002:a00:1::1", True), ("2001:0:1::1", True),
         ("2001:200::1", False), ("64:ff9b::a00:1", True), ("64:ff9b::a9fe:a9fe", True),
@@ -193,6 +195,8 @@ def test_an_address_that_the_policy_lists_is_taken_out_alone() -> None:
         "fd00:ec2::254",
         "fd20:ce::254",
         "fd00:42::42",
+        "168.63.129.16",
+        "fd00:ec2::23",
     ],
 )
 def test_some_addresses_can_not_be_listed(host: str) -> None:

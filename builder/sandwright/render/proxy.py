@@ -34,20 +34,23 @@ INSIDE = (
     # IPv4: the special-purpose registry (RFC 6890 and iana-ipv4-special-registry), and multicast
     "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.88.99.0/24", "224.0.0.0/4",
     "240.0.0.0/4",
-    # IPv6: unspecified, loopback, IPv4-compatible, NAT64 of local use (RFC 8215), discard, Teredo and the
-    # rest of the protocol assignments, 6to4, segment routing, link-local, site-local, multicast
-    "::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16", "fe80::/10", "fec0::/10",
-    "ff00::/8",
+    # Azure's services for its machines (WireServer), at an address that looks public
+    "168.63.129.16/32",
+    # IPv6: unspecified, loopback, IPv4-compatible, IPv4-translated (RFC 2765), NAT64 of local use (RFC 8215),
+    # discard, Teredo and the rest of the protocol assignments, 6to4, segment routing, link-local, site-local,
+    # multicast
+    "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16",
+    "fe80::/10", "fec0::/10", "ff00::/8",
 )  # fmt: skip
-"""What no other name may lead to. Every cloud's metadata service is in it: 169.254.169.254, fd00:ec2::254,
-100.100.100.200. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC 6052) is refused where it
-embeds one of these: on networks with DNS64, public hosts have such addresses."""
+"""What no other name may lead to. In it are the metadata services of clouds: 169.254.169.254, fd00:ec2::254,
+100.100.100.200, 168.63.129.16. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC 6052) is
+refused where it embeds one of these: on networks with DNS64, public hosts have such addresses."""
 
 NEVER = (
-    "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "224.0.0.0/4", "240.0.0.0/4",
-    "::/127", "fe80::/10", "ff00::/8",
-    # Metadata services: EC2, Google, Oracle, Scaleway
-    "fd00:ec2::254/128", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
+    "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32",
+    "224.0.0.0/4", "240.0.0.0/4", "::/127", "fe80::/10", "ff00::/8",
+    # Services of clouds for their machines: EC2 (metadata, EKS Pod Identity, names), Google, Oracle, Scaleway
+    "fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
 )  # fmt: skip
 """What is refused although a policy listed the very address: this machine, its link, multicast, metadata."""
 
