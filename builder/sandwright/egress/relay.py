@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import select
 import socket
 from collections import deque
@@ -22,7 +23,10 @@ ROUNDS = 16
 """How often a direction moves before others have their turn."""
 
 MAX_CONNECTIONS = 1024
-"""Of all sandboxes of one relay together; what comes beyond is closed."""
+"""Of all sandboxes of one relay together; what comes beyond is closed. Fewer where descriptors are few."""
+
+_EACH, _OTHERS = 6, 64
+"""Descriptors: two sockets and two pipes for a connection, and what this process has open besides."""
 
 _EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
@@ -147,6 +151,7 @@ class Relay:
         self._listening: dict[int, socket.socket] = {}
         self._connections: dict[int, _Connection] = {}
         self._waiting: deque[_Connection] = deque()
+        self._room = _room()
 
     def fileno(self) -> int:
         """A descriptor that can be read when `turn` has something to do."""
@@ -190,25 +195,27 @@ class Relay:
         self._epoll.close()
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            inside, _ = listener.accept()
-        except OSError:
-            return
-        if len(self._connections) >= 2 * MAX_CONNECTIONS:
-            inside.close()
-            return
-        outside = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        connection = _Connection(inside, outside, self._pipes, self._greeting)
+        """Take a connection, or close it where there is no room or nothing to lead it to."""
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            inside = stack.enter_context(listener.accept()[0])
+            if len(self._connections) < 2 * self._room:
+                outside = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+                connection = _Connection(inside, outside, self._pipes, self._greeting)
+                stack.callback(connection.close)
+                self._connect(connection)
+                stack.pop_all()
+
+    def _connect(self, connection: _Connection) -> None:
+        """Begin to connect. Raise OSError where that fails at once."""
         for end in connection.ends:
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        fault = outside.connect_ex(self._target)
+        fault = connection.ends[1].connect_ex(self._target)
         if fault not in (0, errno.EINPROGRESS):
-            connection.close()
-            return
+            raise OSError(fault, os.strerror(fault))
         for end in connection.ends:
-            self._connections[end.fileno()] = connection
             self._epoll.register(end.fileno(), _EVENTS)
+        self._connections.update(dict.fromkeys((end.fileno() for end in connection.ends), connection))
 
     def _move(self, connection: _Connection, *, broken: bool) -> None:
         if connection.ends[0].fileno() not in self._connections:
@@ -228,3 +235,9 @@ class Relay:
             del self._connections[end.fileno()]
             self._epoll.unregister(end.fileno())
         connection.close()
+
+
+def _room() -> int:
+    """How many connections this process has descriptors for."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MAX_CONNECTIONS if limit < 0 else max(1, min(MAX_CONNECTIONS, (limit - _OTHERS) // _EACH))
