@@ -78,7 +78,9 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Be quiet."""
 
-    def reply(self, status: int, body: bytes = b"", *, length: int | None = None, **headers: str) -> None:
+    def reply(
+        self, status: int, body: bytes = b"", *, length: int | str | None = None, **headers: str
+    ) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -418,6 +420,18 @@ LASTING: dict[str, tuple[Answer, type[Exception], str, int]] = {
     "a byte more": (long, IntegrityError, "has 1048577 bytes, the lock says 1048576", 3),
     "no end": (never_ending, IntegrityError, "is longer than the 1048576 bytes that the lock says", 3),
     "a page to log in": (portal, IntegrityError, "has 26 bytes, the lock says 1048576", 3),
+    "a redirection to nowhere": (
+        lambda handler, _: handler.reply(302, Location="http://[::1"),
+        FetchError,
+        "it redirects to what is no address",
+        1,
+    ),
+    "a length of five thousand digits": (
+        lambda handler, _: handler.reply(200, length="9" * 5000),
+        IntegrityError,
+        "has 99999999999999999999… bytes, the lock says 1048576",
+        3,
+    ),
     "an endless redirection": (round_and_round, FetchError, "it redirects without an end", 31),
 }
 
@@ -471,6 +485,27 @@ def test_no_server_is_an_error(cache: Cache) -> None:
 def test_content_that_claims_to_be_encoded_is_taken_as_it_is(server: Server, cache: Cache) -> None:
     wanted = server.serve("libfoo", encoded)
     assert get([wanted], server, cache)[wanted.sha256].read_bytes() == CONTENT
+
+
+def test_the_body_of_a_redirection_is_not_read(server: Server, cache: Cache) -> None:
+    """It would fill the memory, as nobody needs it and nothing limits it."""
+    sent: list[int] = []
+
+    def much(handler: Handler, content: bytes) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", handler.path.replace("libfoo", "other"))
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.close_connection = True
+        with contextlib.suppress(OSError):
+            for _ in range(64):
+                handler.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+                sent.append(len(content))
+
+    wanted = server.serve("libfoo", much)
+    server.serve("other", whole)
+    assert get([wanted], server, cache)[wanted.sha256].read_bytes() == CONTENT
+    assert sum(sent) < 32 << 20
 
 
 def test_a_redirection_is_followed(server: Server, cache: Cache) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -19,11 +20,13 @@ import pytest
 from registryserver import make_certificates
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.registry import upload
+from sandwright.registry.client import RegistryClient
 from sandwright.registry.credentials import ANONYMOUS, Credential, StaticCredentials
 from sandwright.registry.failure import (
     Denied,
     NotFound,
     RegistryError,
+    RegistryOperation,
     Unavailable,
     Unreachable,
     WrongContent,
@@ -123,6 +126,25 @@ def silent(handler: Handler) -> bool:
     return True
 
 
+def much(status: int, sent: list[int], **headers: str) -> Fault:
+    """Answer with `MUCH` MiB, which are counted as they go."""
+
+    def fault(handler: Handler) -> bool:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(MUCH):
+                handler.wfile.write(b"%x\r\n%s\r\n" % (1 << 20, bytes(1 << 20)))
+                sent.append(1 << 20)
+        handler.close_connection = True
+        return True
+
+    return fault
+
+
 def to_itself(handler: Handler) -> bool:
     return answer(302, Location=handler.path)(handler)
 
@@ -138,6 +160,7 @@ def test_the_control(registry: StandIn) -> None:
     assert use(registry, send) is False
 
 
+MUCH = 64
 PAGE = b"<!DOCTYPE html><html><head><title>Log in \x1b[31mhere</title></head><body>" + b"x" * 10_000
 MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
     "another document than the digest's": (
@@ -209,6 +232,16 @@ MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
         RegistryError,
         "with a name in it",
     ),
+    "a redirect to half an address": (
+        answer(302, Location="http://[::1"),
+        RegistryError,
+        "it sends us to 'http://[::1', which is no address",
+    ),
+    "a redirect to a host that can't be one": (
+        answer(302, Location="http://a_b/"),
+        RegistryError,
+        "it sends us to 'http://a_b/', to which plain http may not be spoken",
+    ),
     "a redirect to plain http elsewhere": (
         answer(307, Location="http://192.0.2.1/x"),
         RegistryError,
@@ -229,6 +262,19 @@ def test_manifests(registry: StandIn, name: str) -> None:
     assert message in text
     assert text.isprintable()
     assert len(text) < 1200
+
+
+def endless(number: str) -> Fault:
+    """Promise a length of five thousand digits: Python makes no number of that."""
+
+    def fault(handler: Handler) -> bool:
+        handler.send_response(200)
+        handler.send_header(number, "9" * 5000)
+        handler.end_headers()
+        handler.close_connection = True
+        return True
+
+    return fault
 
 
 BLOBS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
@@ -261,6 +307,7 @@ BLOBS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
         RegistryError,
         "it answered with another part than it was asked for",
     ),
+    "a length without an end": (endless("Content-Length"), WrongContent, f"where {len(BLOB)} were promised"),
     "a part of something larger": (
         answer(206, BLOB, Content_Range=f"bytes 0-{len(BLOB) - 1}/{len(BLOB) + 7}"),
         WrongContent,
@@ -315,6 +362,57 @@ def test_what_passes(registry: StandIn, name: str) -> None:
     registry.content.blobs[digest_of(BLOB)] = BLOB
     registry.fault("^GET /v2/a/b/blobs/", *PASSES[name])
     assert use(registry, fetch) == BLOB
+
+
+def cut_cleanly(content: bytes, count: int) -> Fault:
+    """Give the beginning, and end the connection; a reset could take back what is under way."""
+
+    def fault(handler: Handler) -> bool:
+        handler.reply(200, content[:count], length=len(content))
+        handler.close_connection = True
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize("status", [302, 307, 401, 404, 503])
+def test_answers_that_are_not_wanted_are_not_read_to_their_end(registry: StandIn, status: int) -> None:
+    """The body of a redirect neither, which nobody needs: it would fill the memory."""
+    sent: list[int] = []
+    registry.fault("^GET /v2/a/b/manifests/", much(status, sent, Location="/elsewhere"), error(404, "GONE"))
+    with pytest.raises(RegistryError):
+        use(registry, lambda it: it.manifest("latest"))
+    assert sum(sent) < 32 << 20
+
+
+def test_a_token_server_that_redirects_with_much(registry: StandIn) -> None:
+    sent: list[int] = []
+    registry.fault("^GET /v2/", needs_token(f"http://{registry.host}/token", "t"))
+    registry.fault("^GET /token", much(302, sent, Location="/elsewhere"))
+    with pytest.raises(RegistryError, match="302 Found"):
+        use(registry, lambda it: it.manifest("latest"), credentials=ANONYMOUS)
+    assert sum(sent) < 32 << 20
+
+
+def test_a_download_comes_to_an_end(registry: StandIn) -> None:
+    """Though each part brings much, and all of them something else: it is fetched anew once."""
+    large = bytes(4 << 20)
+    wrong = sha256_descriptor(OCTETS, b"x" * len(large))
+    registry.content.blobs[wrong.digest] = large
+    cuts = (cut_cleanly(large, 2 << 20), honest, cut_cleanly(large, 3 << 20), honest) * 8
+    registry.fault("^GET /v2/a/b/blobs/", *cuts)
+    with pytest.raises(WrongContent, match="what came has the digest"):
+        use(registry, lambda it: fetch(it, wrong))
+    assert len(registry.lines("blobs")) <= 2 * QUICK.attempts
+
+
+def test_416_begins_a_download_anew_only_so_often(registry: StandIn) -> None:
+    registry.content.blobs[digest_of(BLOB)] = BLOB
+    most = len(BLOB) * 3 // 4
+    registry.fault("^GET /v2/a/b/blobs/", *(cut_cleanly(BLOB, most), answer(416)) * 8)
+    with pytest.raises(RegistryError, match="gave up"):
+        use(registry, fetch)
+    assert len(registry.lines("blobs")) <= 2 * QUICK.attempts
 
 
 def test_a_download_goes_on_where_it_broke_off(registry: StandIn) -> None:
@@ -411,6 +509,8 @@ REALMS: dict[str, tuple[str, str]] = {
     "a path": ("/token", "which is no address"),
     "a file": ("file:///etc/passwd", "which is no address"),
     "plain http elsewhere": ("http://192.0.2.1/token", "it is not https"),
+    "a host that can't be one": ("http://a_b/token", "it is not https"),
+    "half an address": ("http://[::1", "which is no address"),
     "with a name in it": ("https://a@example.com/token", "with more in it than an address should have"),
     "with a control character": ("https://example.com/\x01token", "which is no address"),
 }
@@ -702,6 +802,34 @@ def test_a_blob_with_another_size_is_not_taken_for_ours(registry: StandIn) -> No
     registry.content.blobs[digest_of(BLOB)] = BLOB[:-1]
     with pytest.raises(WrongContent, match=f"has {len(BLOB) - 1} bytes where {len(BLOB)} were promised"):
         use(registry, send)
+
+
+def test_a_length_that_no_number_has(registry: StandIn) -> None:
+    registry.content.blobs[digest_of(BLOB)] = BLOB
+    registry.fault("^HEAD", endless("Content-Length"))
+    with pytest.raises(WrongContent, match=f"where {len(BLOB)} were promised"):
+        use(registry, send)
+
+
+def test_a_chunk_that_no_number_has(registry: StandIn) -> None:
+    """What a registry asks for at least is granted up to a limit."""
+    least = "0" * 19 + "9" * 5000
+    registry.fault("^POST", answer(202, Location="/v2/a/b/blobs/uploads/x", OCI_Chunk_Min_Length=least))
+    registry.content.uploads["x"] = b""
+    use(registry, send_in_chunks)
+    assert registry.content.blobs == {digest_of(BLOB): BLOB}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "a.localhost", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_registry_of_elsewhere_sends_nobody_to_this_machine(scheme: str, host: str) -> None:
+    """Neither by redirects nor by the places where uploads and lists go on."""
+    mine = RegistryClient("registry.example", RegistrySettings(insecure=frozenset({"registry.example"})))
+    asked = RegistryOperation("registry.example", "a/b", "blob")
+    with pytest.raises(RegistryError, match="which is on this machine, where it has nothing to say"):
+        mine.resolve(f"{scheme}://{host}:8080/shutdown", "http://registry.example/v2/", asked)
+    own = RegistryClient("localhost:5000", RegistrySettings())
+    assert own.resolve(f"{scheme}://{host}:8080/x", "http://localhost:5000/v2/", asked).endswith(":8080/x")
 
 
 class TestReach:

@@ -22,8 +22,8 @@ import sandwright
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.logins import login_for
 from sandwright.image.mirrors import Mirrors, shown
-from sandwright.registry.connections import Connections
-from sandwright.registry.failure import Cancelled
+from sandwright.registry.connections import REDIRECTS, Connections
+from sandwright.registry.failure import Cancelled, other_length
 from sandwright.registry.settings import RetryPolicy
 
 CHUNK = 1 << 17
@@ -93,13 +93,7 @@ class Transfer:
     def _remote(self, address: str, size: int, start: int) -> Generator[tuple[int, bytes], None, None]:
         part = {"Range": f"bytes={start}-"} if start else {}
         try:
-            with self._session().get(
-                address,
-                stream=True,
-                timeout=(self._patience.connect, self._patience.stall),
-                headers={"Accept-Encoding": "identity", **part},
-                auth=self._login(address),
-            ) as response:
+            with self._answer(address, {"Accept-Encoding": "identity", **part}) as response:
                 at = self._check_answer(response, size, start)
                 # `read1` returns what has arrived; `read` would wait for a whole chunk of a slow server.
                 while chunk := response.raw.read1(CHUNK, decode_content=False):
@@ -107,12 +101,29 @@ class Transfer:
                     at += len(chunk)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise FetchError(_reason(error)) from error
-        except requests.exceptions.TooManyRedirects as error:
-            raise FetchError("it redirects without an end") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if self.stopped.is_set():
                 raise Cancelled from error
             raise TransientError(_reason(error)) from error
+
+    def _answer(self, address: str, headers: dict[str, str]) -> requests.Response:
+        """The answer, after redirects, of which no body is read. Raise FetchError where they lead nowhere."""
+        session, login = self._session(), self._login(address)
+        for _ in range(session.max_redirects + 1):
+            patience = (self._patience.connect, self._patience.stall)
+            response = session.get(address, stream=True, timeout=patience, headers=headers, auth=login)
+            location = response.headers.get("Location")
+            if response.status_code not in REDIRECTS or not location:
+                return response
+            response.close()
+            try:
+                target = urllib.parse.urljoin(address, location.encode("latin-1").decode(errors="replace"))
+                if session.should_strip_auth(address, target):  # type: ignore[no-untyped-call]
+                    login = None
+            except ValueError as error:
+                raise FetchError("it redirects to what is no address") from error
+            address = target
+        raise FetchError("it redirects without an end")
 
     def _check_answer(self, response: requests.Response, size: int, start: int) -> int:
         """The offset at which the body starts: `start` or 0. Raise for an unusable answer."""
@@ -127,8 +138,7 @@ class Transfer:
             return _start(response, size, start)
         if status != 200:
             raise FetchError(f"answered {status} {response.reason}")
-        length = response.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length) != size:
+        if length := other_length(response.headers, size):
             raise IntegrityError(f"has {length} bytes, the lock says {size}")
         return 0
 

@@ -27,6 +27,7 @@ from sandwright.registry.transport import Body, Response
 LARGEST_ANSWER = 1 << 20
 LONGEST_TOKEN = 64 << 10
 CLIENT = "sandwright"
+ELSEWHERE = "which is on this machine, where it has nothing to say"
 _DEFAULT_LIFE = 60.0
 """The default lifetime of a token in seconds: the protocol's minimum."""
 
@@ -162,7 +163,7 @@ class Authorizer:
             return "with more in it than an address should have"
         own = self._host.rpartition(":")[0] or self._host
         if is_loopback(host) and not is_loopback(own):
-            return "which is on this machine, where it has nothing to say"
+            return ELSEWHERE
         if parts.scheme == "http" and (self._secure or not self._settings.may_be_plain(parts.netloc)):
             return "to which everybody could listen: it is not https"
         return ""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from sandwright.registry.authorization import Authorizer
+from sandwright.registry.authorization import ELSEWHERE, Authorizer
+from sandwright.registry.connections import REDIRECTS
 from sandwright.registry.failure import (
     RegistryError,
     RegistryOperation,
@@ -28,8 +29,6 @@ LARGEST_REFUSAL = 64 << 10
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED = frozenset({425, 429, 503})
 """Statuses that mean the server did nothing, so that even a non-idempotent request can be retried."""
-
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,9 @@ class RegistryClient:
 
     def resolve(self, location: str, near: str, asked: RegistryOperation) -> str:
         """The URL of a `Location` header, if it may be followed. Raise RegistryError."""
-        url = urllib.parse.urljoin(near, location)
-        problem = "which is no address"
+        url, problem = location, "which is no address"
         try:
+            url = urllib.parse.urljoin(near, location)
             parts = urllib.parse.urlsplit(url)
             _ = parts.port
             if parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and location:
@@ -104,6 +103,8 @@ class RegistryClient:
     def _redirect_fault(self, parts: urllib.parse.SplitResult, near: str) -> str:
         if parts.username is not None:
             return "with a name in it"
+        if is_loopback(parts.hostname or "") and not is_loopback(split_host(self.host)[0]):
+            return ELSEWHERE
         if parts.scheme == "http":
             if near.startswith("https:"):
                 return "which is not https, as it is itself"
@@ -159,7 +160,7 @@ class RegistryClient:
 
     @staticmethod
     def _leads_on(request: RegistryRequest, answer: Response) -> bool:
-        if answer.status not in _REDIRECTS or answer.status in request.expect:
+        if answer.status not in REDIRECTS or answer.status in request.expect:
             return False
         return request.method in ("GET", "HEAD") or answer.status in (307, 308)
 

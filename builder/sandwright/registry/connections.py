@@ -16,6 +16,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
 
 class Connections:
     """The connections of some sessions. `stopped` is set after `stop`."""
@@ -28,7 +30,7 @@ class Connections:
 
     def session(self) -> requests.Session:
         """A new session whose connections `stop` can end; for one thread."""
-        session = requests.Session()
+        session = _Session()
         for scheme in ("http://", "https://"):
             session.mount(scheme, _Adapter(_pools(self)))
         return session
@@ -49,6 +51,17 @@ class Connections:
             with contextlib.suppress(OSError):  # it may have closed meanwhile
                 if connection.sock is not None:
                     socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+
+
+class _Session(requests.Session):
+    """A session that follows no redirect, and so does not look where one leads.
+
+    `requests` does that for each, also where nobody asked it to follow: it reads all of the body first,
+    without a limit, takes the compression off, and fails at addresses that are none.
+    """
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """None: it is no redirect."""
 
 
 def _pools(reading: Connections) -> dict[str, type[HTTPConnectionPool]]:

@@ -18,7 +18,7 @@ from sandwright.registry.transport import ConnectionBroken, Response
 from sandwright.rootfs.descriptor import Descriptor, check_digest
 
 _ENOUGH = 1 << 20
-"""Bytes between two failures after which the count of failures starts again."""
+"""Bytes beyond all that came before, after which the count of failures starts again."""
 
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)", re.ASCII)
 
@@ -62,21 +62,23 @@ class Download:
         """Fetch the blob. Raise RegistryError, WrongContent; OSError when writing fails."""
         patience = self._client.settings.patience
         self._restart()
-        failures, since = 0, 0
+        failures, furthest, anew = 0, 0, False
         while self._at < self._descriptor.size:
             try:
                 self._part()
             except ConnectionBroken as problem:
-                failures = 1 if self._at - since >= _ENOUGH else failures + 1
-                since = self._at
+                failures = 1 if self._at - furthest >= _ENOUGH else failures + 1
+                furthest = max(furthest, self._at)
                 if failures >= patience.attempts:
                     reached = f"{self._at} of {self._descriptor.size} bytes"
                     raise RegistryError(
                         f"{self._request.asked}: {problem}; gave up at {reached}"
                     ) from problem
                 self._client.transport.wait(min(patience.pause * 2 ** (failures - 1), patience.longest))
-            if self._at == self._descriptor.size and not self._is_right() and self._parts > 1:
-                self._restart()  # the parts may be of different files: fetch it again in one
+            whole = self._at == self._descriptor.size
+            if whole and not self._is_right() and self._parts > 1 and not anew:
+                anew = True  # the parts may be of different files: fetch it again in one
+                self._restart()
         if not self._is_right():
             found = f"{self._algorithm}:{self._hash.hexdigest()}"
             raise WrongContent(f"{self._request.asked}: what came has the digest {found}")
@@ -114,8 +116,7 @@ class Download:
         if answer.status == 416:
             raise refusal(asked, 416, answer.content_type, answer.beginning(1 << 16))
         if answer.status == 200:
-            length = answer.headers.get("Content-Length", "")
-            if length.isdecimal() and int(length) != size:
+            if length := answer.other_length(size):
                 raise WrongContent(f"{asked}: has {length} bytes where {size} were promised")
             if self._at:
                 self._restart()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -91,6 +91,15 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
     """Text of a stranger for a terminal: one line, no control characters, not endless."""
     clean = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return clean if len(clean) <= longest else f"{clean[:longest]}…"
+
+
+def other_length(headers: Mapping[str, str], size: int) -> str:
+    """The length that an answer says, for messages, where it is not `size`; else empty.
+
+    It is a text: a server may promise more digits than Python takes for a number.
+    """
+    said = headers.get("Content-Length", "")
+    return printable(said, 20) if said.isdecimal() and (said.lstrip("0") or "0") != str(size) else ""
 
 
 def _said(content_type: str, body: bytes) -> tuple[tuple[str, ...], str]:

@@ -131,8 +131,8 @@ class Repository:
         with self.send("HEAD", f"blobs/{descriptor.digest}", what, 200, 404) as answer:
             if answer.status == 404:
                 return False
-            length = answer.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length) != descriptor.size:
+            length = answer.other_length(descriptor.size)
+        if length:
             raise WrongContent(
                 f"{self.asked(what)}: has {length} bytes where {descriptor.size} were promised"
             )

@@ -77,8 +77,11 @@ class RegistrySettings:
         return name in (own.rstrip("."), TOKEN_SERVERS.get(registry)) or name in self.token_servers
 
     def may_be_plain(self, host: str) -> bool:
-        """Whether `host[:port]` may be used with plain http."""
-        name, _ = split_host(host)
+        """Whether `host[:port]` may be used with plain http; what can't be a host may not."""
+        try:
+            name, _ = split_host(host)
+        except UsageError:
+            return False
         return is_loopback(name) or host in self.insecure or name in self.insecure
 
     def trusted(self, environment: Mapping[str, str]) -> str | bool:

@@ -18,7 +18,7 @@ import urllib3.exceptions
 
 import sandwright
 from sandwright.registry.connections import Connections
-from sandwright.registry.failure import Cancelled, printable
+from sandwright.registry.failure import Cancelled, other_length, printable
 from sandwright.registry.reference import is_loopback
 from sandwright.registry.settings import RegistrySettings
 
@@ -137,6 +137,10 @@ class Response:
     def content_type(self) -> str:
         """The media type, without parameters, in lower case."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    def other_length(self, size: int) -> str:
+        """The length that the server says, for messages, where it is not `size`; else empty."""
+        return other_length(self.headers, size)
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body in chunks of up to `CHUNK` bytes. Raise ConnectionBroken, Cancelled."""

@@ -40,6 +40,9 @@ CHUNK = 64 << 20
 sends the whole blob: on a local registry, chunks of this size took a fifth longer."""
 
 LARGEST_CHUNK = 1 << 30
+_LONGEST_NUMBER = 19
+"""Digits of a number of bytes."""
+
 BEGINNINGS = 3
 _PIECE = 1 << 18
 _MAY_PASS = frozenset({0, 408, 416, 500, 502, 504})
@@ -138,7 +141,7 @@ class Upload:
         elif not self._location:
             raise RegistryError(f"{self._asked}: it does not say where the upload goes on (no Location)")
         least = answer.headers.get("OCI-Chunk-Min-Length", "")
-        if least.isdecimal() and int(least[:19]) <= LARGEST_CHUNK:
+        if least.isdecimal() and len(least) <= _LONGEST_NUMBER and int(least) <= LARGEST_CHUNK:
             self._least = int(least)
 
     def _send_chunks(self) -> None:
