@@ -15,6 +15,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError, SandwrightError, ToolMissing
+from sandwright.image import apt
 from sandwright.image.apt import lock_image
 from sandwright.image.definition import ImageDefinition, load_definition
 from sandwright.image.lock import Lock, LockedPackage, checksum
@@ -459,6 +460,23 @@ def test_the_machine_s_settings_do_not_reach_it(
     assert 'Acquire::http::Timeout "7";\n' in written
     assert 'Acquire::Retries "2";\n' in written
     assert "Invoke" not in written
+
+
+@pytest.mark.timeout(30)
+def test_a_lock_of_apts_directory_is_not_waited_for_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can read its file can hold it, a sandbox too."""
+    monkeypatch.setattr(apt, "WAITING", 0.3, raising=False)
+    mirrors = Mirrors(dict.fromkeys(("debian", "debian-security"), ("http://192.0.2.1/debian",)))
+    own, other = (
+        apt.PrivateApt(tmp_path / "own", "bookworm", "amd64", mirrors, tmp_path / "keys") for _ in range(2)
+    )
+    said = "own is locked by another process, and stays so"
+    with own.opened(), pytest.raises(HostError, match=said), other.opened():
+        pytest.fail("two at once")
+    with other.opened():
+        pass
 
 
 def test_an_image_over_another_has_no_lock(tmp_path: Path) -> None:

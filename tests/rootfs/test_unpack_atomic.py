@@ -465,6 +465,32 @@ def test_a_file_takes_the_place_of_what_somebody_put_there(tmp_path: Path, kind:
     assert not store.write_atomically(target, b"said")
 
 
+@pytest.mark.timeout(30)
+def test_a_lock_of_the_store_is_not_waited_for_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can read the lock's file can hold it, a sandbox too; who holds it and ends is waited for."""
+    place, made = tmp_path / "store", []
+
+    def make(directory: Path) -> dict[str, str]:
+        directory.mkdir()
+        made.append(directory)
+        return {}
+
+    place.mkdir(mode=0o700)
+    monkeypatch.setattr(store, "WAITING", 0.3, raising=False)
+    with (place / ".sha256-x.lock").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        before = descriptors()
+        with pytest.raises(HostError, match=r"\.sha256-x\.lock is locked by another process, and stays so"):
+            store.stored_rootfs(place, "sha256-x", make)
+        assert (made, descriptors()) == ([], before)
+        monkeypatch.setattr(store, "WAITING", 20.0, raising=False)
+        threading.Timer(0.5, lambda: fcntl.flock(held, fcntl.LOCK_UN)).start()
+        assert store.stored_rootfs(place, "sha256-x", make).fresh
+    assert sorted(os.listdir(place)) == ["sha256-x", "sha256-x.json"]  # noqa: PTH208
+
+
 def test_a_directory_that_somebody_locks_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
-import fcntl
 import os
 import re
 import urllib.parse
@@ -23,10 +22,14 @@ from sandwright.image import logins
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.lock import ARCHITECTURES, Lock, LockedPackage, checksum
 from sandwright.image.mirrors import Mirrors, shown
+from sandwright.locking import lock_within
 from sandwright.progress import SILENT, Progress
 
 UPDATE_TIMEOUT = 600.0
 """Seconds for fetching the indices of a suite: about 10 MB for each architecture."""
+WAITING = 2 * UPDATE_TIMEOUT
+"""Seconds in which another process asks the same apt."""
+
 RESOLVE_TIMEOUT = 120.0
 HINT = "locks are made by apt; elsewhere than on Debian and its kin, use the locks that are there"
 KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
@@ -112,7 +115,8 @@ class PrivateApt:
                 for name in ("lists/partial", "cache/archives/partial", *_CONFIGURATION_DIRECTORIES):
                     (self.root / name).mkdir(parents=True, exist_ok=True)
                 lock = stack.enter_context((self.root / "lock").open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not lock_within(lock.fileno(), WAITING):
+                    raise HostError(f"{self.root} is locked by another process, and stays so")
                 (self.root / "status").write_text("")
                 (self.root / "etc/sources.list").write_text(self._sources())
                 (self.root / "apt.conf").write_text(self._settings())

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,9 @@ from sandwright.rootfs.unpacking.removal import remove
 
 PATIENCE = 30.0
 """Seconds in which another process writes its file."""
+
+WAITING = 600.0
+"""Seconds in which another process unpacks an image."""
 
 _OURS = re.compile(r"\.?(?:sha256|sha384|sha512|minimal)-")
 
@@ -43,7 +46,7 @@ def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, An
 
     `make` receives a path that does not exist, in a directory that only this user can enter. It creates a
     directory there and returns the record, which must be JSON. An error leaves the store as it was. Two
-    processes that need the same name wait for each other.
+    processes that need the same name wait for each other; raise HostError where that takes too long.
     """
     rootfs, record = store / name, store / f"{name}.json"
     with explained(store):
@@ -88,13 +91,19 @@ def explained(what: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` exclusively for the length of a `with`, then remove it."""
+    """Hold the lock file `path` exclusively for the length of a `with`, then remove it.
+
+    Raise HostError after `WAITING`: a sandbox that may read the file can hold it for ever.
+    """
+    until = time.monotonic() + WAITING
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        if _still(path, fd):
+        ours = lock_within(fd, until - time.monotonic())
+        if ours and _still(path, fd):
             break
         os.close(fd)  # its last holder removed it meanwhile
+        if not ours:
+            raise HostError(f"{path} is locked by another process, and stays so")
     try:
         yield
     finally:
