@@ -111,7 +111,7 @@ def test_refused_as_written(text: str, message: str) -> None:
     [
         ("${NOWHERE}", "variable NOWHERE is not set in the environment"),
         ("${EMPTY}/x", "variable EMPTY is empty"),
-        ("${RELATIVE}/x", "stands for 'data/x', which is not an absolute path"),
+        ("${RELATIVE}/x", "stands for no absolute path: ${RELATIVE} holds none"),
         ("${CLIMBS}", "'/data/../etc' holds '..', which means another place once a link is involved"),
         ("/" + "x" * 256, "has a component longer than 255 bytes"),
         ("/" + "\u00e9" * 128, "has a component longer than 255 bytes"),

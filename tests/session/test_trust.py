@@ -80,7 +80,52 @@ def test_a_strangers_policy_needs_a_word(stranger: Project, policy: str, said: s
     assert refused.stdout == b""
     assert said in refused.stderr.decode()
     assert "sandwright trust" in refused.stderr.decode()
+    assert b"hushed" not in refused.stderr
     assert not (stranger.root / "ran").exists()
+
+
+SECRET_PATHS = [
+    "filesystem: {deny: ['/nowhere/${AWS_SECRET_ACCESS_KEY}']}\n",
+    "filesystem: {write: ['/nowhere/a-${AWS_SECRET_ACCESS_KEY}']}\n",
+    "filesystem: {read: ['...', '${AWS_SECRET_ACCESS_KEY}']}\n",
+    "filesystem: {unprotect: [{path: '/etc/${AWS_SECRET_ACCESS_KEY}', reason: x}]}\n",
+]
+ASKED = [
+    ("facts",),
+    ("render",),
+    ("explain", "write", "/nowhere"),
+    ("lint", "sandbox.yaml"),
+    ("diff", "old.yaml", "sandbox.yaml", "--json", "said", "--markdown", "said.md", "--sarif", "said.s"),
+    ("verify",),
+    ("run", "--", "true"),
+    ("trust",),
+    ("account-setup",),
+]
+
+
+@pytest.mark.parametrize("text", SECRET_PATHS)
+def test_a_strangers_path_shows_no_secret(stranger: Project, text: str) -> None:
+    """Neither in a log, nor in a file, as of a comment to a pull request: nobody has accepted the policy."""
+    (stranger.root / "old.yaml").write_text(HEAD)
+    stranger.policy.write_text(HEAD + text)
+    for words in ASKED:
+        found = stranger.sandwright(*words)
+        assert b"hushed" not in found.stdout + found.stderr, words
+    written = [path for path in stranger.root.rglob("*") if path.is_file()]
+    assert [path for path in written if b"hushed" in path.read_bytes()] == []
+
+
+def test_what_the_user_accepts_may_show_it(stranger: Project) -> None:
+    """The control; and what names a file is no secret itself."""
+    stranger.policy.write_text(HEAD + SECRET_PATHS[0])
+    assert stranger.sandwright("facts").returncode == 64
+    assert stranger.sandwright("trust", "--yes").returncode == 0
+    assert b"hushed" in stranger.sandwright("facts").stdout
+    assert stranger.sandwright("render").returncode == 0
+    assert b"hushed" in (stranger.root / ".sandbox/bwrap/launch.plan").read_bytes()
+    stranger.environment["KUBECONFIG"] = str(stranger.home / "other")
+    stranger.policy.write_text(HEAD + "filesystem: {deny: ['${KUBECONFIG}']}\n")
+    assert str(stranger.home / "other") in stranger.sandwright("facts").stdout.decode()
 
 
 def test_the_word_for_one_run(stranger: Project) -> None:

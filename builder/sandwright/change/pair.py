@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from sandwright import githistory
 from sandwright.change.cases import paths
 from sandwright.methods import registry
 from sandwright.policy import spelling
-from sandwright.policy.collect import collect, observe
+from sandwright.policy.collect import collect, observe, public_environment
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import Layer, layer, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
@@ -37,12 +38,14 @@ class PolicyPair:
         """Both on this host, each with the facts of every path that the comparison asks about.
 
         `project` and `environ` are those of `collect`; absent: the new file's directory, this environment.
+        Of variables with secrets the names stand in paths: whoever reads the comparison may be anybody.
         Raise UsageError where a revision lacks the filter of system calls that its policy names.
         """
         where = self.file.parent if project is None else project
+        public = public_environment(os.environ if environ is None else environ)
         both = zip((self.old, self.new), self.revisions, strict=True)
         found = [
-            each.resolve(_as_in(revision, each, collect(each, project=where, environ=environ)))
+            each.resolve(_as_in(revision, each, collect(each, project=where, environ=public)))
             for each, revision in both
         ]
         asked = paths(found)

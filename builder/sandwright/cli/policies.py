@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.cli.arguments import load_policy, read_file
+from sandwright.cli.trust import require_secrets
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 from sandwright.visible import one_line
 
@@ -41,6 +42,7 @@ def render(
         _make(Path(out))  # before we look: the sandbox must not write it
     resolved = _resolved(policy, facts, set)
     if not facts:
+        require_secrets(policy, set, resolved.facts)
         refuse_changeable(resolved)
     stale: list[str] = []
     for name in method or resolved.methods:
@@ -82,8 +84,11 @@ def explain(
     loaded = load_policy(policy, set)
     if question in ("read", "write", "exec") and not facts and not subject.startswith(("/", "~", "$")):
         subject = str(Path(subject).absolute())
+    resolved = loaded.resolve_for(question, subject, _facts(facts, loaded))
+    if not facts:
+        require_secrets(policy, set, resolved.facts)
     answer = registry.explain(
-        loaded.resolve_for(question, subject, _facts(facts, loaded)),
+        resolved,
         question,
         subject,
         arguments=[_number(each) for each in argument] if argument else None,
@@ -104,8 +109,13 @@ def facts(
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
 ) -> None:
-    """Print what a policy needs to know of this host as JSON, to render for it elsewhere with --facts."""
-    console.write(load_policy(policy, set).facts().to_json())
+    """Print what a policy needs to know of this host as JSON, to render for it elsewhere with --facts.
+
+    Raise UsageError where secrets would be in it that the user hasn't accepted.
+    """
+    found = load_policy(policy, set).facts()
+    require_secrets(policy, set, found)
+    console.write(found.to_json())
 
 
 def schema(*, document: str) -> None:
@@ -156,6 +166,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     from sandwright.adopt.tracked import tracked  # noqa: PLC0415
     from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.methods import registry  # noqa: PLC0415
+    from sandwright.policy.collect import collect, public_environment  # noqa: PLC0415
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
@@ -164,7 +175,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         policy.resolve(_facts(facts, policy))
         return
     try:
-        resolved = policy.resolve()
+        resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
         yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
     except SandwrightError:

@@ -10,6 +10,7 @@ from sandwright.cli import console
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
+    from sandwright.policy.facts import HostFacts
     from sandwright.session.trust import Loosened
 
 
@@ -34,7 +35,7 @@ def trust(
         console.line(f"{found.policy} allows nothing beyond the preset default")
         return
     console.line(f"{found.policy} allows beyond the preset default:")
-    for each in found.allows:
+    for each in found.shown():
         console.line(f"  {each}")
     console.line(f"{store.VARIABLE}={found.digest}")
     if not yes and not _agreed():
@@ -50,6 +51,18 @@ def require_trust(policy: str, settings: Sequence[str] | None, *, accepted: bool
     store.require(found, word=accepted)
     if found.allows:
         console.warn(found.line())
+
+
+def require_secrets(policy: str, settings: Sequence[str] | None, facts: HostFacts) -> None:
+    """Raise UsageError where a stranger's paths show the values of secrets that the user hasn't accepted."""
+    from sandwright.policy.collect import public_environment  # noqa: PLC0415
+    from sandwright.session import trust as store  # noqa: PLC0415
+
+    if dict(facts.environment) == public_environment(facts.environment):
+        return
+    found = _loosened(policy, settings)
+    if found.secrets():
+        store.require(found)
 
 
 def _loosened(policy: str, settings: Sequence[str] | None = None) -> Loosened:

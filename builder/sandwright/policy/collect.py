@@ -28,6 +28,7 @@ from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
 from sandwright.policy.worktree import linked_worktree
 
@@ -76,6 +77,20 @@ def collect(
     facts = replace(facts, texts=_texts(policy, facts, inputs))
     facts = _with_installation(policy, facts, inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
+
+
+def public_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment for what others are shown: its secrets are the names of their variables.
+
+    What holds the path of something that is there is where a secret lies, and none itself.
+    """
+    return {
+        name: value if not why_secret(name) or _is_there(value) else name for name, value in environ.items()
+    }
+
+
+def _is_there(value: str) -> bool:
+    return value.startswith("/") and "\0" not in value and os.path.lexists(value)
 
 
 def _project(policy: MergedPolicy) -> Path:

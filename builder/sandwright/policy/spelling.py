@@ -92,7 +92,8 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     pieces = parsed(text)
     path = "".join(piece if isinstance(piece, str) else _value(piece, values) for piece in pieces)
     if not path.startswith("/"):
-        raise ValueError(f"stands for {quoted(path)}, which is not an absolute path")
+        name = next((each.name for each in pieces if isinstance(each, Variable)), "")
+        raise ValueError(f"stands for no absolute path: ${{{name}}} holds none")  # its value is nobody's
     return _normal(path)
 
 

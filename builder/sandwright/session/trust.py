@@ -12,10 +12,17 @@ import os
 import stat
 
 from sandwright import digests, places, smalljson
+from sandwright.visible import one_line
 
 VARIABLE = "SANDWRIGHT_TRUST"
 _SHOWN = 6
 """Things that one line names."""
+
+_IN_PATHS = "shows in the name of a path "
+"""How `policy.loosening` begins what it says of a variable in a path."""
+
+_SHORTEST = 4
+"""Characters of what may be a secret."""
 
 _LARGEST = 1 << 20
 
@@ -44,14 +51,31 @@ class Loosened:
         """What every run says, in one line; empty where there is nothing to say."""
         if not self.allows:
             return ""
-        more = len(self.allows) - _SHOWN
+        allows, more = self.shown(), len(self.allows) - _SHOWN
         rest = f"; and {more} more, which `sandwright trust` lists" if more > 0 else ""
         name = os.path.basename(self.policy)
-        return f"{name} allows more than the preset default: {'; '.join(self.allows[:_SHOWN])}{rest}"
+        return f"{name} allows more than the preset default: {'; '.join(allows[:_SHOWN])}{rest}"
+
+    def secrets(self) -> list[str]:
+        """The variables that look like secrets, and whose values are in paths."""
+        return [each.removeprefix(_IN_PATHS) for each in self.allows if each.startswith(_IN_PATHS)]
+
+    def shown(self) -> list[str]:
+        """What it lets through, for logs: those variables have their names there, not their values."""
+        values = {name: one_line(os.environ.get(name, "")) for name in self.secrets()}
+        return [_without(each, values) for each in self.allows]
 
     def fields(self) -> tuple[str, str, list[str]]:
         """What the constructor takes."""
         return self.policy, self.said, self.allows
+
+
+def _without(text: str, values: dict[str, str]) -> str:
+    """A text in which each value is the name of its variable; the longest first, as one may be in another."""
+    for name, value in sorted(values.items(), key=lambda each: -len(each[1])):
+        for form in (value, os.path.normpath(value)):
+            text = text.replace(form, f"${{{name}}}") if len(form) >= _SHORTEST else text
+    return text
 
 
 def require(loosened: Loosened, *, word: bool = False) -> None:
