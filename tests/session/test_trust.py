@@ -152,6 +152,20 @@ def test_the_word_in_a_variable(stranger: Project) -> None:
     assert stranger.run("true").returncode == 125
 
 
+def test_what_was_rendered_for_another_project_is_not_read(stranger: Project) -> None:
+    """Its paths are there, with values of variables that were accepted for it alone."""
+    stranger.policy.write_text(HEAD + SECRET_PATHS[0])
+    assert stranger.run("true", options=("--trust-policy",)).returncode == 0
+    kept = stranger.home / ".cache/sandwright/sessions"
+    assert any(b"hushed" in path.read_bytes() for path in kept.rglob("*") if path.is_file())
+    other = stranger.home / "another"
+    other.mkdir()
+    (other / "sandbox.yaml").write_text(HEAD)
+    script = "ls ~/.cache/sandwright; ls -A ~/.cache/sandwright/sessions; grep -rl hushed ~/.cache"
+    ended = stranger.sandwright("run", "--", "sh", "-c", script, cwd=other)
+    assert (ended.returncode, ended.stdout.decode().split()) == (1, ["sessions"]), ended
+
+
 def _trusts(project: Project, answer: str) -> tuple[int, str]:
     """`sandwright trust` on a terminal, and its answer: status and what it showed."""
     with terminal([*SANDWRIGHT, "trust"], project.root, project.environ) as asking:

@@ -141,11 +141,12 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
 def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracker) -> ResolvedPolicy:
     """The policy on this machine.
 
-    What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge, what was
-    rendered; and what is the user's word alone: the user's policy, and trust in those of others.
+    What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge; and what
+    is the user's word alone: the user's policy, and trust in those of others. What was rendered, also for
+    other projects, is hidden.
     """
     caches = {str(Path(places.cache()).parent), str(default_cache(os.environ))}
-    hidden = [places.private(places.runtime())]
+    hidden = [places.private(places.runtime()), places.private(places.cache())]
     kept_here = [*sorted(caches), trust.settings()]
     own = [*hidden, *kept_here]
     reserved = Reserved(hidden, kept_here)
