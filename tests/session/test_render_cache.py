@@ -290,3 +290,43 @@ def test_another_squid_is_planned_anew(project: Project, tmp_path: Path) -> None
     shutil.copy(process.which("squid"), own)
     os.utime(own, (1, 1))
     assert _told(project, "true")[0]["rendered"] == "now"
+
+
+_VANISHING = """
+import os
+from sandwright.cli import main
+from sandwright.session import render_cache
+
+keep = render_cache.keep
+
+def keep_and_remove(*given):
+    keep(*given)
+    if os.path.lexists({path!r}):
+        os.unlink({path!r})
+
+render_cache.keep = keep_and_remove
+main()
+"""
+"""The program, with a program beside it whose socket goes when it has rendered."""
+
+
+def test_a_socket_that_goes_after_it_was_rendered_is_not_missed(project: Project) -> None:
+    granted, shown = project.root / "granted", project.root / "shown"
+    project.policy.write_text(f"{POLICY}network: {{unix_sockets: [$PROJECT/granted]}}\n")
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        one.bind(str(granted))
+        other.bind(str(shown))
+        for each in (one, other):
+            each.listen()
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", _VANISHING.format(path=str(shown)), "run", "--", "ls"],
+            capture_output=True,
+            timeout=WAIT,
+            check=False,
+            cwd=project.root,
+            env=project.environ,
+        )
+    assert not shown.exists()
+    assert ended.returncode == 0, ended.stderr
+    assert b"granted" in ended.stdout.split()
+    assert b"shown" not in ended.stdout.split()

@@ -136,14 +136,18 @@ def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
 
 
 def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> CachedSandbox:
-    """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError."""
+    """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError.
+
+    What changes while it is rendered, as sockets of other programs do, has it rendered once more.
+    """
     found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
         trust.require(trust.Loosened(*found.loosened), word=request.trusted)
         return found
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - the long way
 
-    return prepare(request, say)
+    prepared = prepare(request, say)
+    return prepared if render_cache.find(request.identity()) is not None else prepare(request, say)
 
 
 def _as_rendered(prepared: CachedSandbox) -> bool:
