@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -289,6 +290,7 @@ UNLIKE = {"network/unix-socket", "network/later-socket", "network/project-socket
     [
         ("network: {mode: host}", "network.host"),
         ("network: {unix_sockets: [/run/a]}", "network.unix-sockets"),
+        ("credentials: {shims: {gh: {allow: [auth status]}}}", "credentials.shims"),
     ],
 )
 def test_what_needs_the_hosts_network_is_refused(text: str, refused: str, tmp_path: Path) -> None:
@@ -299,6 +301,35 @@ def test_what_needs_the_hosts_network_is_refused(text: str, refused: str, tmp_pa
     lenient = resolver(f"schema: 1\nmethod: vm\n{text}\n{accepted}\n", tmp_path / "project")(())
     arguments = next(each for each in registry.render(lenient, "vm").artifacts if each.name == "args").content
     assert b"--unshare-net" in arguments
+
+
+CLOSES = "#include <unistd.h>\nint main(void) { close(3); for (;;) pause(); }"
+
+
+def test_a_kernel_that_closes_its_line_and_stays_is_ended(sandbox: Made) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # where nothing inside can write
+        argv = ["cc", "-static", "-x", "c", "-", "-o", f"{outside}/linux.uml"]
+        subprocess.run(argv, input=CLOSES, text=True, check=True, timeout=WAIT)
+        Path(outside).chmod(0o755)
+        made = sandbox()
+        ended = subprocess.run(
+            [made.launcher, "true"], capture_output=True, timeout=20, check=False,
+            env={**made.environment, "PATH": f"{outside}:{os.environ['PATH']}"},
+            cwd=made.launcher.parent.parent / "project",
+        )  # fmt: skip
+    assert ended.returncode == 125, ended.stderr
+    assert b"the kernel of the sandbox has ended" in ended.stderr
+
+
+@pytest.mark.parametrize("kib", [1000, 128 << 10])
+def test_a_limit_of_file_sizes_that_ends_the_kernel_is_named(sandbox: Made, kib: int) -> None:
+    """Its memory is one file, larger than what the policy says by what its addresses are drawn from."""
+    made = sandbox()
+    ended = subprocess.run(
+        ["sh", "-c", f'ulimit -f {kib * 2}; exec "$0" true', made.launcher], capture_output=True,
+        timeout=WAIT, check=False, env=dict(made.environment), cwd=made.launcher.parent.parent / "project",
+    )  # fmt: skip
+    assert (ended.returncode, b"RLIMIT_FSIZE" in ended.stderr) == (125, True), ended.stderr
 
 
 def test_too_little_memory_is_refused_before_a_start(tmp_path: Path) -> None:

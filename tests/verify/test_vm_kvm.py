@@ -22,6 +22,7 @@ import pytest
 
 from processtrees import below, children, eventually
 from proving import resolver
+from sandwright.errors import RenderError
 from sandwright.host import collect_host
 from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods import registry
@@ -218,6 +219,22 @@ def test_a_machine_that_is_taken_over_meets_the_sandbox(sandbox: Made, tmp_path:
     }  # its own, and nowhere
     assert len(said) > 43
     assert (project / "kept/file").read_text() == (project / ".env").read_text() == "content"
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("network: {mode: proxy, allow: [example.com]}", "network.proxy"),
+        ("network: {localhost: [8080]}", "network.localhost"),
+        ("network: {expose: [8080]}", "network.expose"),
+        ("network: {unix_sockets: [/run/a]}", "network.unix-sockets"),
+        ("credentials: {shims: {gh: {allow: [auth status]}}}", "credentials.shims"),
+    ],
+)
+def test_what_it_does_not_carry_is_refused(text: str, refused: str, tmp_path: Path) -> None:
+    policy = resolver(f"schema: 1\nmethod: vm\n{text}\n", tmp_path / "project")(())
+    with pytest.raises(RenderError, match=refused):
+        registry.render(policy, QEMU_FORM)
 
 
 def test_the_trial_decides_and_ends_in_time() -> None:

@@ -44,7 +44,7 @@ static struct bytes in, out, outputs[2];
 static struct file_beside beside;
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
 static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
-static int status;
+static int status, last; /* last: how the kernel's process ended, as wait(2) has it */
 
 /* ---- outside: the command that starts all this */
 static void add_said(struct words *all, enum frame frame, const struct words *words)
@@ -150,8 +150,12 @@ static void take_signals(void)
     while (read(signals, &info, sizeof info) == sizeof info)
         if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) /* which is our own, of an output that nobody reads */
             send_signal((int)info.ssi_signo);
-    for (pid_t child; (child = waitpid(-1, NULL, WNOHANG)) > 0;)
-        exited = exited || child == machine.process;
+    int how;
+    for (pid_t child; (child = waitpid(-1, &how, WNOHANG)) > 0;)
+        if (child == machine.process) {
+            exited = true;
+            last = how;
+        }
 }
 
 static void lessen(size_t *count, int32_t by)
@@ -315,6 +319,16 @@ static void begin_beside(void)
     out.beside = &beside;
 }
 
+/* Why the kernel ended, once its line is closed. One that only closed it is not waited for: it is killed. */
+static const char *why_ended(void)
+{
+    if (!exited && kill(machine.process, SIGKILL) == 0) /* which changes nothing for one that a signal ended before */
+        waitpid(machine.process, &last, 0);
+    return WIFSIGNALED(last) && WTERMSIG(last) == SIGXFSZ
+               ? "one of its files, as its memory is, would be larger than files may be here (RLIMIT_FSIZE, `ulimit -f`)"
+               : vm_last_words();
+}
+
 _Noreturn void vm_main(char **words)
 {
     sigset_t all;
@@ -344,7 +358,7 @@ _Noreturn void vm_main(char **words)
     relay();
     if (ended)
         _exit(status);
-    say("the kernel of the sandbox has ended: %s", vm_last_words());
+    say("the kernel of the sandbox has ended: %s", why_ended());
     _exit(ready ? KILLED : NOT_RUN);
 }
 

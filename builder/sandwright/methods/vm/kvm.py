@@ -22,6 +22,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered, render_with
 
 DEVICE = "/dev/kvm"
+_NO_FILES = "9p, by which files are seen, has no sockets and FIFOs"
 UNPROVED = Support("cannot", "connections are carried to User-Mode Linux alone")
 
 WITH_KVM = dataclasses.replace(
@@ -31,15 +32,11 @@ WITH_KVM = dataclasses.replace(
         **dict.fromkeys(
             ("network.proxy", "network.private", "network.localhost", "network.expose"), UNPROVED
         ),
-        "network.own-sockets": Support(
-            "stricter", "without a path: 9p, by which files are seen, has no sockets and FIFOs"
-        ),
+        "network.own-sockets": Support("stricter", f"without a path: {_NO_FILES}"),
         "resources.cpus": Support("stricter", PROCESSORS.replace("User-Mode Linux", "the machine")),
     },
 )
 """The form `vm-kvm`."""
-
-_NO_FILES = "9p, by which files are seen, has no sockets and FIFOs"
 
 EXPECTED_KVM: Mapping[str, Answers] = {
     "foreign-abi": Answers(
