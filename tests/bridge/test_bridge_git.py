@@ -333,7 +333,7 @@ def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitSer
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
         result = place.call(bridge, "git", "push", "origin", "main", cwd=nested)
         assert result.status == 126
-        assert "in a configuration that the sandbox can't write: none" in result.stderr
+        assert "in a configuration that no sandbox could write: none" in result.stderr
     assert server.seen == []
     policy = POLICY.replace('"push *"', f'"push {server.url}/r.git *"')
     with place.bridge(policy, environment=ENVIRONMENT) as bridge:
@@ -341,6 +341,26 @@ def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitSer
         assert result.status == 0, result.stderr
         assert place.call(bridge, "git", "push", "origin", "main").status == 126, "the policy lists no other"
     assert _remote_head(place) == place.git("rev-parse", "HEAD", cwd=nested)
+
+
+def test_a_submodule_that_a_sandbox_made(place: World, server: GitServer) -> None:
+    """An earlier sandbox can write both its configuration and the index that says it is a submodule."""
+    nested = place.project / "nested"
+    place.git("init", "-q", "-b", "main", str(nested))
+    place.git("-C", str(nested), "remote", "add", "origin", f"{server.url}/r.git")
+    (nested / "file").write_text("nested\n")
+    place.git("add", "file", cwd=nested)
+    place.git("commit", "-q", "-m", "nested", cwd=nested)
+    head = place.git("rev-parse", "HEAD", cwd=nested)
+    place.git("update-index", "--add", "--cacheinfo", f"160000,{head},nested")
+    with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
+        result = place.call(bridge, "git", "push", "origin", "main", cwd=nested)
+        assert (result.status, server.seen) == (126, []), result.stderr
+        assert "in a configuration that no sandbox could write: none" in result.stderr
+    listed = f"filesystem: {{readonly: [$PROJECT/nested/.git/config]}}\n{POLICY}"
+    with place.bridge(listed, environment=ENVIRONMENT) as bridge:
+        assert place.call(bridge, "git", "push", "origin", "main", cwd=nested).status == 0
+    assert _remote_head(place) == head
 
 
 def test_the_secret_is_nowhere_but_there(place: World, bridge: Bridge, server: GitServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,7 +10,7 @@ from tempfile import TemporaryDirectory
 from sandwright.bridge.access import WorkspaceAccess, entries
 from sandwright.bridge.grammar import Grammar, Refused
 from sandwright.bridge.known import git_of
-from sandwright.bridge.programs import reach
+from sandwright.bridge.programs import kept_always
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.workspace import OpenWorkspace
 from sandwright.policy.resolved import ResolvedPolicy
@@ -34,7 +35,7 @@ def given(
     shown = []
     with TemporaryDirectory() as own, workspace.directory(parts):
         if call.form is not None and call.program == "git":
-            known = repositories(project, reach(policy).writes)
+            known = repositories(project, functools.partial(kept_always, policy))
             allowed = [word for each in grammars.values() for entry in each.entries for word in entry.words]
             loopback = policy.network.mode != "host"
             git_of(workspace, known, allowed, Path(own), loopback=loopback).understood(call, parts)

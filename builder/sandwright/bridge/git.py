@@ -148,7 +148,7 @@ class Git:
         names = ", ".join(f"{each.name} ({each.push})" for each in known.values()) or "none"
         raise Refused(
             f"{shown([name])} is no remote that the bridge knows; it knows those that it found at its start, "
-            f"by https, without a password, in a configuration that the sandbox can't write: {names}"
+            f"by https, without a password, in a configuration that no sandbox could write: {names}"
         )
 
     def deliver(self, job: Job) -> None:

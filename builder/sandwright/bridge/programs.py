@@ -45,6 +45,19 @@ def _reads(policy: ResolvedPolicy, path: str) -> bool:
     )
 
 
+def kept_always(policy: ResolvedPolicy, path: str) -> bool:
+    """Whether no sandbox of a policy can have written a path of the project, whatever was there before.
+
+    A name in the project itself is protected also while it doesn't exist. Elsewhere only what the policy
+    lists is: a repository is protected from the day on which an index names it.
+    """
+    project = policy.canonical(policy.facts.project)
+    names = {path, str(Path(path).resolve())}
+    deciding = [policy.filesystem.tree.deciding(policy.canonical(name)) for name in names]
+    listed = all(not rules or rules[0].origin != "protected" for rules in deciding)
+    return not _writes(policy, path) and (listed or path == f"{project}/.git/config")
+
+
 def programs(
     policy: ResolvedPolicy, environment: Mapping[str, str], path: str, sandbox: Reach
 ) -> Iterator[tuple[str, ShimProgram]]:

@@ -2,7 +2,8 @@
 
 The secret goes to the address of a remote, so the sandbox must not choose it. The bridge reads the remotes
 once, at its start, and goes by that; and only those of repositories whose configuration the policy keeps the
-sandbox from writing, in this session as in those before (`.git/config` of the project is, by default).
+sandbox from writing, in this session as in those before (`.git/config` of the project is, by default). That
+of a submodule is protected only once the index names it, and both an earlier sandbox can have written.
 Addresses that stand in the policy's entries (`push https://github.com/acme/app.git *`) are known besides.
 """
 
@@ -84,12 +85,12 @@ def github_repository(known: Mapping[str, Remote]) -> str | None:
     return found[1] if found else None
 
 
-def repositories(root: Path, writable: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
-    """The repositories at a directory and right below it whose configuration the sandbox can't write."""
+def repositories(root: Path, kept: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """The repositories at a directory and right below it whose configuration is `kept` from all sandboxes."""
     names = sorted(path.name for path in root.iterdir() if not path.name.startswith("."))
     for parts in ((), *((name,) for name in names[:1000])):
         config = root.joinpath(*parts, ".git", "config")
-        if config.is_file() and not writable(str(config)):
+        if config.is_file() and kept(str(config)):
             yield parts
 
 

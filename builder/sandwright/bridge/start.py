@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import select
 import shutil
@@ -14,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +22,7 @@ from sandwright import process
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
 from sandwright.bridge.environment import search_path
-from sandwright.bridge.programs import kept, programs, reach
+from sandwright.bridge.programs import kept, kept_always, programs, reach
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.bridge.workspace import remove
@@ -114,7 +114,7 @@ def serve(
             programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
             environment={**kept(given, sandbox), "PATH": search}, loopback=policy.network.mode != "host",
             access=tuple(entries(policy, str(project))), caseless=policy.facts.os == "darwin",
-            repositories=tuple(repositories(project, sandbox.writes)),
+            repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_process(configuration, lock))
@@ -275,7 +275,7 @@ def _end_marked(session: str) -> None:
     mark = f"{SESSION_MARK}={session}".encode()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         pid = int(entry.parent.name)
-        kill(pid, sure=partial(_marked, pid, mark))
+        kill(pid, sure=functools.partial(_marked, pid, mark))
 
 
 def _marked(pid: int, mark: bytes) -> bool:
