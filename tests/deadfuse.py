@@ -1,9 +1,10 @@
 """A file system in user space (fuse(4)) that shows a directory, until it stops answering.
 
-    python deadfuse.py SHOWN MOUNTED
+    python deadfuse.py SHOWN MOUNTED [OTHER NAME]
 
 It says `mounted`. A line on standard input makes it silent: it takes each question and answers none, so that
-whoever asks can't even be killed. At the end of its input it ends, and all that wait get an error.
+whoever asks can't even be killed. At the end of its input it ends, and all that wait get an error. OTHER is a
+second name of what is called NAME, which no listing has: as `GIT~1` is of `.git` on Windows' file systems.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _LOOKUP, _FORGET, _GETATTR, _SETATTR, _READLINK, _MKNOD, _MKDIR, _UNLINK, _RMDIR = 1, 2, 3, 4, 5, 8, 9, 10, 11
-_OPEN, _READ, _WRITE, _RELEASE, _FLUSH = 14, 15, 16, 18, 25
+_LINK, _OPEN, _READ, _WRITE, _RELEASE, _FLUSH = 13, 14, 15, 16, 18, 25
 _INIT, _OPENDIR, _READDIR, _RELEASEDIR = 26, 27, 28, 29
 _ACCESS, _CREATE, _INTERRUPT, _BATCH_FORGET = 34, 35, 36, 42
 _UNANSWERED = {_FORGET, _INTERRUPT, _BATCH_FORGET}
@@ -31,19 +32,21 @@ _HEAD = struct.Struct("=IIQQIIIHH")
 class _Shown:
     """The directory, by the numbers that the kernel has for what is in it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, other: str = "", name: str = "") -> None:
         self._paths = {1: directory}
+        self._others = {other: name}
 
     def answer(self, code: int, node: int, body: bytes) -> bytes:
         """Raise OSError for what it can't."""
         path = self._paths.get(node, "")
         known: dict[int, Callable[[], bytes]] = {
             _INIT: lambda: struct.pack("=IIIIHHIIHHI28x", 7, 38, 0, 0, 0, 0, 4096, 1, 0, 0, 0),
-            _LOOKUP: lambda: self._entry(_below(path, body)),
+            _LOOKUP: lambda: self._entry(self._named(path, body)),
             _GETATTR: lambda: struct.pack("=QII", 0, 0, 0) + _attributes(path),
             _SETATTR: lambda: struct.pack("=QII", 0, 0, 0) + _attributes(path),
             _READLINK: lambda: bytes(Path(path).readlink()),
             _MKNOD: lambda: self._made(_below(path, body[16:]), struct.unpack_from("=I", body)[0]),
+            _LINK: lambda: self._linked(struct.unpack_from("=Q", body)[0], _below(path, body[8:])),
             _MKDIR: lambda: self._made(
                 _below(path, body[8:]), struct.unpack_from("=I", body)[0] | stat.S_IFDIR
             ),
@@ -62,6 +65,14 @@ class _Shown:
         if code not in known:
             raise OSError(errno.ENOSYS, "")
         return known[code]()
+
+    def _named(self, path: str, body: bytes) -> str:
+        folder, _, name = _below(path, body).rpartition("/")
+        return f"{folder}/{self._others.get(name, name)}"
+
+    def _linked(self, node: int, path: str) -> bytes:
+        os.link(self._paths[node], path)
+        return self._entry(path)
 
     def _entry(self, path: str) -> bytes:
         attributes = _attributes(path)
@@ -139,7 +150,7 @@ def _serve(device: int, shown: _Shown) -> None:
         os.write(device, struct.pack("=IiQ", 16 + len(said), -fault, unique) + said)
 
 
-def _main(directory: str, place: str) -> None:
+def _main(directory: str, place: str, *other: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -147,7 +158,7 @@ def _main(directory: str, place: str) -> None:
         raise OSError(ctypes.get_errno(), "mount(2)")
     try:
         os.write(1, b"mounted\n")
-        _serve(device, _Shown(directory))
+        _serve(device, _Shown(directory, *other))
     finally:
         os.close(device)
         libc.umount2(os.fsencode(place), 2)  # MNT_DETACH
@@ -170,9 +181,12 @@ class DeadFuse:
 
 
 @contextlib.contextmanager
-def dead_fuse(shown: Path, place: Path) -> Iterator[DeadFuse]:
-    """Mount it at `place`, as root; unmounted at the end, when all that still wait get an error."""
-    words = (sys.executable, __file__, str(shown), str(place))
+def dead_fuse(shown: Path, place: Path, *other: str) -> Iterator[DeadFuse]:
+    """Mount it at `place`, as root; unmounted at the end, when all that still wait get an error.
+
+    `other` is a second name and the name that it stands for.
+    """
+    words = (sys.executable, __file__, str(shown), str(place), *other)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

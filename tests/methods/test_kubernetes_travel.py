@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deadfuse import dead_fuse
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.host import collect_host
@@ -190,6 +191,8 @@ PROTECTED = (
     "name",
     [
         ".git/hooks/pre-commit", ".git/config", ".GIT/hooks/pre-commit", ".git\u200c/hooks/x", ".git./config",
+        ".g\u206ait/hooks/x", ".\u00adgit/hooks/x", ".gi\ufe0ft/config", "s\u034fandbox.yaml",
+        ".en\U000e0001vrc",
         ".envrc", ".ENVRC", ".vscode/settings.json", ".claude/commands/x",
         "sandbox.yaml", "secrets/new", "SECRETS/new", "key.pem",
     ],
@@ -209,6 +212,31 @@ def test_a_path_that_may_not_change(tmp_path: Path, name: str, gone: bool) -> No
     assert [os.fsdecode(each) for each, _ in changes.refused] == [name]
     assert (applied.changed, applied.conflicts) == (1, [])
     assert _tree(project.path) == {**before, str(project.path / "docs/x"): b"new"}
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts it")
+def test_another_name_of_a_protected_directory(tmp_path: Path) -> None:
+    """What is written below the other name that a file system has for it (`GIT~1`) stays away, too."""
+    project = Project(tmp_path, PROTECTED)
+    project.write(".git/hooks/pre-commit", b"mine")
+    project.path.rename(tmp_path / "shown")
+    project.path.mkdir()
+    with dead_fuse(tmp_path / "shown", project.path, "GIT~1", ".git"):
+        assert (project.path / "GIT~1/hooks/pre-commit").read_bytes() == b"mine", "the control"
+        _, applied = project.apply(
+            archive_of(
+                member("GIT~1", tarfile.DIRTYPE),
+                member("GIT~1/hooks/post-checkout", content=b"evil"),
+                member("GIT~1/more", tarfile.DIRTYPE),
+                member("docs/y", content=b"new"),
+                member("new", tarfile.DIRTYPE),
+                member("new/z", content=b"new"),
+            )
+        )
+    assert sorted(path.name for path in (tmp_path / "shown/.git").rglob("*")) == ["hooks", "pre-commit"]
+    assert {path for path, _ in applied.conflicts} == {b"GIT~1", b"GIT~1/hooks/post-checkout", b"GIT~1/more"}
+    assert (tmp_path / "shown/docs/y").read_bytes() == b"new", "the control: what is there is written to"
+    assert (tmp_path / "shown/new/z").read_bytes() == b"new"
 
 
 def test_a_directory_with_protected_names_is_not_removed(tmp_path: Path) -> None:

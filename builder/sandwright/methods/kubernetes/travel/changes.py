@@ -2,7 +2,8 @@
 
 Each path is looked up from the open project, one name at a time, and no link is followed. A file is replaced
 by rename, a new one appears by link(2), which replaces nothing. What differs from what travelled stays as it
-is here, and is a conflict.
+is here, and is a conflict. So is what lies below a second name of a directory (`GIT~1` of `.git`, under
+Windows): a directory counts by the name that its parent lists.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class _Applying:
         self._unpacked = unpacked
         self._sent = dict(sent)
         self._rules = rules
+        self._named = {path for path, record in sent.items() if record.kind is EntryKind.DIRECTORY}
 
     def remove(self, gone: list[bytes]) -> None:
         """Remove what the command removed: files that are as they were sent, and empty directories."""
@@ -98,7 +100,7 @@ class _Applying:
         """Make or replace one path."""
         with self._parent(path) as (parent, name):
             if parent is None:
-                self._conflict(path, "its directory is not there, or is a link")
+                self._conflict(path, "its directory is not there, is a link, or has another name")
             elif kind is EntryKind.DIRECTORY:
                 self._put_directory(parent, name, path)
             elif self._is_done(path, parent, name, kind, executable=executable):
@@ -110,10 +112,14 @@ class _Applying:
         try:
             os.mkdir(name, 0o777, dir_fd=parent)
             _own(parent, name)
+            self._named.add(path)
             self.applied.changed += 1
         except FileExistsError:
-            if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            found = self._open_named(parent, name, path)
+            if found is None:
                 self._conflict(path, "it is a directory there, and something else here")
+            else:
+                os.close(found)
 
     def _is_done(self, path: bytes, parent: int, name: bytes, kind: EntryKind, *, executable: bool) -> bool:
         """Whether the same is here already."""
@@ -176,12 +182,33 @@ class _Applying:
     def _parent(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
         """The open directory of a path in the project, None where there is none; and the name in it."""
         folder, _, name = path.rpartition(b"/")
-        found = open_below(self._project, folder)
+        found = self._open_folder(folder)
         try:
             yield found, name
         finally:
             if found is not None:
                 os.close(found)
+
+    def _open_folder(self, folder: bytes) -> int | None:
+        held, path = os.dup(self._project), b""
+        for name in filter(None, folder.split(b"/")):
+            path = path + b"/" + name if path else name
+            inner = self._open_named(held, name, path)
+            os.close(held)
+            if inner is None:
+                return None
+            held = inner
+        return held
+
+    def _open_named(self, parent: int, name: bytes, path: bytes) -> int | None:
+        """A directory, if that is its name; None where nothing is, a link, or what has another name."""
+        found = open_below(parent, name)
+        if found is not None and path not in self._named:
+            if os.fsdecode(name) not in os.listdir(parent):
+                os.close(found)
+                return None
+            self._named.add(path)
+        return found
 
     @contextlib.contextmanager
     def _open_unpacked(self, path: bytes) -> Iterator[tuple[int, bytes]]:

@@ -23,8 +23,15 @@ from sandwright.policy.source import BUILT_IN, Sourced
 from sandwright.render.artifact import Artifact, json_artifact
 
 FILE = "project.json"
-_IGNORED = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\ufeff"))
-"""Characters that HFS+ takes for none (CVE-2014-9390)."""
+_IGNORABLE = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
+    *((0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)),
+    *((0xE0000, 0xE0FFF),),
+)
+_IGNORED = dict.fromkeys(code for first, last in _IGNORABLE for code in range(first, last + 1))
+"""Characters that file systems take for none: HFS+ some (CVE-2014-9390), ext4 and f2fs all, in directories
+that ignore case, up to Linux 6.12 (Unicode 16, Default_Ignorable_Code_Point)."""
 
 Json = Mapping[str, Any]
 
@@ -158,5 +165,5 @@ def _tree(document: Json, key: Callable[[str], str]) -> PathRules:
 
 def _folded(name: str) -> str:
     """A name for file systems that ignore case, normal form and some characters (HFS+, APFS, NTFS)."""
-    plain = unicodedata.normalize("NFD", name).casefold().translate(_IGNORED)
+    plain = unicodedata.normalize("NFD", name.translate(_IGNORED)).casefold().translate(_IGNORED)
     return unicodedata.normalize("NFC", plain).rstrip(". ") or name
