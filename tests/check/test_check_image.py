@@ -24,8 +24,9 @@ from sandwright.check.secrets import secrets_in
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import FileNode
-from sandwright.release.contents import ImageContents
+from sandwright.release.contents import ImageContents, read_contents
 from sandwright.rootfs.descriptor import parse_json
+from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from tars import file, folder, symlink
@@ -409,6 +410,27 @@ def test_directories_that_no_member_speaks_of_are_bounded() -> None:
         _put_deep(LayeredTree("a test", limits=ArchiveLimits(names=1 << 20)), 4)
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
         _remember_deep(layers._Below(left=ArchiveLimits(names=1 << 20)), 4)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [tars.pax({b"SCHILY.xattr.user.x": b"x" * 3000}) + file(b"%d" % each) for each in range(40)],
+        [file(b"n" * 90 + b"%d" % each) for each in range(300)],
+        [symlink(b"%d" % each, b"l" * 90) for each in range(300)],
+    ],
+    ids=["xattrs", "names", "targets"],
+)
+def test_what_is_kept_of_members_is_bounded(
+    members: list[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A layer is packed to a 500th: one of 250 MB would have filled 128 GB of the auditor's memory."""
+    assert "layout/refused" not in dict(found(tmp_path / "control", *members))
+    monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=100_000))
+    refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
+    assert "what is kept of it and of those before it takes more than 100000 bytes" in refused[0].message
+    with pytest.raises(ArchiveRefused, match="takes more than 100000 bytes"):
+        read_contents(open_image(tmp_path / "i"))
 
 
 def test_deep_members_apart_from_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,13 @@ from hypothesis import strategies as st
 import elffiles
 from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH, RUNPATH, SONAME, Machine
 from sandwright import process
+from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.linking import link
+from sandwright.rootfs.minimal.packages import PackageDatabase
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from thorough import examples
 
 MACHINES = [
@@ -238,6 +242,51 @@ def test_four_billion_symbols_are_not_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(Malformed, match=message):
             read(patched(at + row, "<I", 0xFFFFFFFF)(GOOD), tmp_path)
+
+
+@pytest.mark.parametrize("tag", [elffiles.NEEDED, elffiles.RPATH, elffiles.AUXILIARY, elffiles.AUDIT])
+def test_rows_that_share_a_long_name(tag: int, tmp_path: Path) -> None:
+    """A file of 40 KB with 8 MB of names, and more in parts: an image could fill the auditor's memory."""
+    name = b":".join([b"a"] * 2000)
+    raw = elffiles.elf(texts=[(tag, name)], values=[(tag, 1)] * 2000)
+    with pytest.raises(Malformed, match="take more than 262144 bytes"):
+        read(raw, tmp_path)
+    few = read(elffiles.elf(texts=[(tag, name)], values=[]), tmp_path)
+    assert few is not None, "the control: once it is taken"
+    assert few.weight > len(name)
+
+
+def test_symbols_whose_names_overlap(tmp_path: Path) -> None:
+    """Each begins a byte behind the one before: all of them together would be 8 MB."""
+    raw = elffiles.elf(imports=[b"x" * 4000, b"dlopen", *([b"y"] * 4000)])
+    at = raw.index(struct.pack("<IBBHQQ", 1, 0x12, 0, 0, 0, 0))
+    table = bytearray(raw)
+    for number in range(3000):
+        struct.pack_into("<I", table, at + 24 * (2 + number), 1 + number)
+    tracemalloc.start()
+    try:
+        found = read(bytes(table), tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert found is not None
+    assert found.imports == {b"dlopen"}
+
+
+def test_notes_that_many_segments_share(tmp_path: Path) -> None:
+    note = elffiles.dlopen_note(*([{"soname": ["a"]}] * 20_000))
+    raw = elffiles.elf(notes=note)
+    rows = struct.unpack_from("<H", raw, 56)[0]
+    at = next(64 + 56 * row for row in range(rows) if struct.unpack_from("<I", raw, 64 + 56 * row)[0] == 4)
+    made = bytearray(raw)
+    for row in range(rows, 8):
+        made[64 + 56 * row : 120 + 56 * row] = raw[at : at + 56]
+    struct.pack_into("<H", made, 56, 8)
+    once, often = read(raw, tmp_path), read(bytes(made), tmp_path)
+    assert once is not None
+    assert often is not None
+    assert len(once.dlopens) == 20_000
+    assert len(often.dlopens) < 3 * len(once.dlopens)
 
 
 def test_sparse_file_of_ten_gigabytes_costs_nothing(tmp_path: Path) -> None:
@@ -510,6 +559,36 @@ def test_soname_that_is_loaded_is_not_searched_again(tmp_path: Path) -> None:
         "/opt/private.so": ["/opt/private.so"],
         "liba.so.1": ["/opt/private.so"],
     }
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"bin/p": NEEDS_A, "etc/ld.so.cache": cache(*((b"n%d" % each, b"/lib/x", 0) for each in range(200)))},
+        {"bin/p": NEEDS_A, "lib/liba.so.1": elffiles.library(b"liba.so.1", *[b"liba.so.1"] * 300)},
+        {
+            "bin/p": NEEDS_A,
+            "var/lib/dpkg/status": b"Package: p\n",
+            "var/lib/dpkg/info/p.list": b"/f\n" * 200,
+        },
+    ],
+    ids=["a cache", "libraries", "a database"],
+)
+def test_what_is_kept_of_a_root_is_bounded(
+    files: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rows of a cache may share their text, and an image may have any number of libraries and of packages."""
+    root = build(tmp_path, files)
+
+    def look() -> None:
+        with Root(root) as opened:
+            PackageDatabase(opened)
+        found(root)
+
+    look()
+    monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=20_000))
+    with pytest.raises((ArchiveRefused, BuildError), match="takes more than 20000 bytes"):
+        look()
 
 
 def test_libraries_that_need_each_other(tmp_path: Path) -> None:

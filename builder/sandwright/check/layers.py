@@ -14,6 +14,7 @@ from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.elf import MAGIC, Elf, Malformed, read_elf
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
+from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.layers import ImageLayer
@@ -51,6 +52,7 @@ class _Below:
     paths: set[bytes] = field(default_factory=lambda: {b""})
     left: ArchiveLimits = DEFAULT
     implied: int = 0
+    held: HeldMembers = field(default_factory=HeldMembers)
 
     def knows(self, path: bytes) -> bool:
         return path in self.paths
@@ -108,6 +110,7 @@ class _Look:
             self.below.add(path)
 
     def _entry(self, entry: TarEntry, reader: TarReader) -> Iterator[ImageFinding]:
+        self._hold(entry, reader, len(entry.path))  # in two letter cases
         if entry.path in self.seen:
             yield self._finding(
                 "layer/duplicate", entry, "is there twice; readers differ on which one counts"
@@ -193,7 +196,15 @@ class _Look:
         except Malformed:
             return
         if elf is not None:
+            self._hold(entry, reader, elf.weight)
             self.programs.elves[entry.path] = elf
+
+    def _hold(self, entry: TarEntry, reader: TarReader, more: int) -> None:
+        """Count what is kept of a member. Raise ArchiveRefused when it is too much."""
+        try:
+            self.below.held.add(entry, more)
+        except EntryRefused as refusal:
+            reader.refuse(entry.path, str(refusal))
 
     def _finding(self, rule: str, entry: TarEntry, message: str) -> ImageFinding:
         return ImageFinding(rule, show(entry.path).strip("'"), f"in layer {self.number}: {message}")

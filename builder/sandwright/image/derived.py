@@ -17,6 +17,7 @@ from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.codec import decompressed
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.reader import TarReader
 
 _OWNER = "the base"
@@ -35,13 +36,13 @@ def read_tree(
     Every layer is verified as it is read. Raise IntegrityError for a wrong digest, ArchiveRefused for an
     invalid member.
     """
-    layered = LayeredTree(_OWNER)
+    layered, held = LayeredTree(_OWNER), HeldMembers()
     for number, (blob, diff_id) in enumerate(zip(image.layers, image.diff_ids, strict=True), 1):
         name = f"{base.name}, layer {number} of {len(image.layers)}"
         with base.file(blob).open("rb") as file:
             packed = VerifiedReader(file, blob.digest, size=blob.size, name=name)
             reader = TarReader(VerifiedReader(decompressed(packed, name=name), diff_id, name=name), name=name)
-            layer = read_layer(reader, partial(_content, reader, keep, cancelled))
+            layer = read_layer(reader, partial(_content, reader, keep, cancelled), held)
         _apply(layered, layer, name)
         advance(blob.size)
     return layered.tree

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from sandwright.errors import ArchiveRefused
 from sandwright.image.tree import MOST_LINKS, FileNode, FileTree
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused, TarEntry, show
+from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.merge import whiteout
@@ -35,19 +36,23 @@ class LayerEntries(Generic[T]):
     entries: list[tuple[TarEntry, T]] = field(default_factory=list)
 
 
-def read_layer(reader: TarReader, read: Callable[[TarEntry], T]) -> LayerEntries[T]:
-    """Read a layer to its end. `read` is called for each entry that is no whiteout, while it is current."""
+def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: HeldMembers) -> LayerEntries[T]:
+    """Read a layer to its end. `read` is called for each entry that is no whiteout, while it is current.
+
+    `held` counts what is kept of the layers of an image.
+    """
     found = LayerEntries[T]()
     for entry in reader:
         try:
+            held.add(entry)
             hidden = whiteout(entry.path)
+            if hidden is None:
+                found.entries.append((entry, read(entry)))
         except EntryRefused as refusal:
             reader.refuse(entry.path, str(refusal))
-        if hidden is None:
-            found.entries.append((entry, read(entry)))
-        elif hidden == entry.path:
+        if hidden == entry.path:
             found.emptied.append(hidden.rpartition(b"/")[0])
-        else:
+        elif hidden is not None:
             found.removed.append(hidden)
     return found
 

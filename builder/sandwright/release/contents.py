@@ -13,6 +13,7 @@ from sandwright.image.tree import FileNode, FileTree
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
+from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.layers import ImageLayer
@@ -64,9 +65,10 @@ def read_contents(
     `keep` picks files whose content is wanted, by the path that a layer gives them. Raise IntegrityError for
     a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
     """
+    held = HeldMembers()
 
     def read(layer: ImageLayer) -> _Layer:
-        return _read_layer(layer, algorithms, keep)
+        return _read_layer(layer, algorithms, keep, held)
 
     tree = _Layered(algorithms)
     with ThreadPoolExecutor(_JOBS, "sandwright-contents") as pool:
@@ -79,7 +81,9 @@ _Layer = LayerEntries[tuple[Mapping[str, str], bytes | None]]
 """A layer's entries, each with its digests, and its content where that was asked for."""
 
 
-def _read_layer(layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool]) -> _Layer:
+def _read_layer(
+    layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool], held: HeldMembers
+) -> _Layer:
     """Read one layer. When this returns, blob and archive have had their digests."""
     layer.check()
 
@@ -89,12 +93,13 @@ def _read_layer(layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[by
         pieces: list[bytes] | None = [] if keep(entry.path) else None
         if pieces is not None and entry.size > LARGEST_KEPT:
             reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
+        held.take(0 if pieces is None else entry.size)
         digests = hashed(reader.chunks(), algorithms, pieces)
         return digests, None if pieces is None else b"".join(pieces)
 
     with layer.archive(DEFAULT, lambda _: None) as archive:
         reader = TarReader(VerifiedReader(archive, layer.diff_id, name=layer.name), name=layer.name)
-        return read_layer(reader, read)
+        return read_layer(reader, read, held)
 
 
 def hashed(

@@ -44,6 +44,8 @@ _MOST_SEGMENTS = 1024
 _LARGEST_DYNAMIC = 1 << 20
 _LARGEST_NOTES = 1 << 20
 _LARGEST_STRINGS = 64 << 20
+_LARGEST_NAMES = 256 << 10
+_NAME = 64  # bytes of memory that a name takes besides its own
 _MOST_SYMBOLS = 1 << 20
 _LONGEST_STRING = 4096
 
@@ -93,6 +95,13 @@ class Elf:
     imports: frozenset[bytes] = frozenset()
     dlopens: tuple[Dlopen, ...] = ()
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        names = (self.interpreter, self.soname, *self.needed, *self.optional, *self.rpath, *self.runpath)
+        late = [each for found in self.dlopens for each in (found.priority, found.feature, *found.sonames)]
+        return sum(len(each) + _NAME for each in names) + sum(4 * len(each) + _NAME for each in late)
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -139,6 +148,7 @@ class _File:
         self._segments = list(self._read_segments(fields[4], fields[8], fields[9]))
         self._dynamic: dict[int, list[int]] = {}
         self._strings = b""
+        self._left = _LARGEST_NAMES
 
     def elf(self, *, symbols: bool) -> Elf:
         """Everything about the file."""
@@ -205,7 +215,7 @@ class _File:
         form = self._end + self._layout.symbol
         data = self._bytes(self._offset(table), count * struct.calcsize(form), "symbol table")
         undefined = (f[0] for f in struct.iter_unpack(form, data) if not f[self._layout.section] and f[0])
-        return WATCHED & {self._text(at) for at in undefined}
+        return frozenset(text for at in undefined if (text := self._text(at)) in WATCHED)
 
     def _symbols(self) -> int:
         """How many symbols there are. Nothing but the hash table says so."""
@@ -237,15 +247,24 @@ class _File:
         return struct.unpack(f"{self._end}{count}I", self._bytes(at, 4 * count, "hash table"))
 
     def _dlopens(self) -> Iterator[Dlopen]:
+        left = _LARGEST_NOTES
         for kind, offset, _, size in self._segments:
-            if kind == _PT_NOTE and 0 < size <= _LARGEST_NOTES:
+            if kind == _PT_NOTE and 0 < size <= left:
+                left -= size
                 yield from _dlopen_notes(self._bytes(offset, size, "notes"), self._end)
 
     def _texts(self, *tags: int) -> tuple[bytes, ...]:
-        return tuple(self._text(at) for tag in tags for at in self._dynamic.get(tag, ()))
+        return tuple(self._counted(self._text(at)) for tag in tags for at in self._dynamic.get(tag, ()))
 
     def _paths(self, *tags: int) -> tuple[bytes, ...]:
-        return tuple(part for text in self._texts(*tags) for part in text.split(b":") if part)
+        return tuple(self._counted(part) for text in self._texts(*tags) for part in text.split(b":") if part)
+
+    def _counted(self, name: bytes) -> bytes:
+        """A name. Many rows may point to one, and one row to many: all together are bounded."""
+        self._left -= len(name) + _NAME
+        if self._left < 0:
+            raise Malformed(f"names of libraries and directories that take more than {_LARGEST_NAMES} bytes")
+        return name
 
     def _text(self, at: int) -> bytes:
         end = self._strings.find(0, at, at + _LONGEST_STRING)

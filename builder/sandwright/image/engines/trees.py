@@ -17,6 +17,7 @@ from sandwright.image.layered import LayeredTree, read_layer
 from sandwright.image.tree import FileNode
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
+from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT
 from sandwright.rootfs.tar.reader import TarReader
 
@@ -74,12 +75,12 @@ class KnownDifference:
 
 def read_files(image: Image) -> dict[bytes, FileFacts]:
     """Path → what is there, of the whole image. Raise what reading its layers raises."""
-    layered = LayeredTree("the image")
+    layered, held = LayeredTree("the image"), HeldMembers()
     facts: dict[bytes, FileFacts] = {}
     for layer in image.layers:
         with layer.archive(DEFAULT, lambda _: None) as stream:
             reader = TarReader(stream, name=layer.name)
-            found = read_layer(reader, partial(_digests, reader))
+            found = read_layer(reader, partial(_digests, reader), held)
         layered.apply_whiteouts(found.removed, found.emptied)
         for entry, digests in found.entries:
             linked = layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None

@@ -12,10 +12,13 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandwright.errors import ArchiveRefused
+from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.rootfs.elf import Elf, Malformed, read_elf
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal import ldconf
+from sandwright.rootfs.tar.entry import EntryRefused, show
+from sandwright.rootfs.tar.held import HeldMembers
+from sandwright.rootfs.tar.limits import NAMED
 
 CACHE = b"/etc/ld.so.cache"
 _LARGEST_CACHE = 64 << 20
@@ -72,19 +75,28 @@ class DynamicLoader:
         self._library_path = [os.fsencode(part) for part in library_path.replace(";", ":").split(":") if part]
         self._folders: dict[bytes, frozenset[bytes]] = {}
         self._elves: dict[bytes, Elf | None] = {}
+        self._held = HeldMembers()
         self._cache = _read_cache(root)
 
     def elf(self, path: bytes) -> Elf | None:
-        """What the file at `path` says of itself; None for no ELF file. Raise Malformed for a broken one."""
+        """What the file at `path` says of itself; None for no ELF file. Raise Malformed for a broken one.
+
+        Raise BuildError when all of them say more than is kept.
+        """
         real = self._root.locate(path)
         if not real.is_file:
             return None
         if real.path not in self._elves:
             fd = self._root.open(real.path)
             try:
-                self._elves[real.path] = read_elf(fd)
+                found = read_elf(fd)
             finally:
                 os.close(fd)
+            try:
+                self._held.take(0 if found is None else found.weight)
+            except EntryRefused as refusal:
+                raise BuildError(f"{show(real.path)}: {refusal}") from None
+            self._elves[real.path] = found
         return self._elves[real.path]
 
     def find(self, name: bytes, wanted_by: LoadedObject) -> list[FoundLibrary]:
@@ -240,10 +252,15 @@ def _read_cache(root: Root) -> dict[bytes, list[tuple[bytes, bool]]]:
     if base + 48 + 24 * count > len(data):
         return {}
     found: dict[bytes, list[tuple[bytes, bool]]] = {}
+    held = HeldMembers()
     for at in range(base + 48, base + 48 + 24 * count, 24):
         _, key, value, _, hwcap = struct.unpack_from(order + "iIIIQ", data, at)
-        path = _string(data, base + value)
-        found.setdefault(_string(data, base + key), []).append((path, not hwcap))
+        name, path = _string(data, base + key), _string(data, base + value)
+        try:
+            held.take(len(name) + len(path) + NAMED)  # rows may share their text
+        except EntryRefused as refusal:
+            raise ArchiveRefused(f"{show(CACHE)} in {root.name}: {refusal}") from None
+        found.setdefault(name, []).append((path, not hwcap))
     return found
 
 

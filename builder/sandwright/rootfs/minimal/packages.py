@@ -10,7 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.tar.entry import EntryRefused, show
+from sandwright.rootfs.tar.held import HeldMembers
+from sandwright.rootfs.tar.limits import NAMED
 
 INFO = b"/var/lib/dpkg/info"
 STATUS = b"/var/lib/dpkg/status"
@@ -39,6 +43,7 @@ class PackageDatabase:
         self._owners: dict[bytes, str] = {}
         self._shared: set[bytes] = set()
         self._providers: dict[str, list[str]] = {}
+        self._held = HeldMembers()
         for package in self._read():
             self._take(package)
 
@@ -121,7 +126,13 @@ class PackageDatabase:
                 )
 
     def _content(self, path: bytes) -> bytes:
-        return self._root.read(path, limit=_LARGEST)
+        """A file of the database. Raise ArchiveRefused when all of them are too much to be kept."""
+        content = self._root.read(path, limit=_LARGEST)
+        try:
+            self._held.take(len(content) + NAMED * content.count(b"\n"))
+        except EntryRefused as refusal:
+            raise ArchiveRefused(f"{show(path)} in {self._root.name}: {refusal}") from None
+        return content
 
 
 def _stanzas(text: bytes) -> Iterator[dict[str, str]]:

@@ -17,7 +17,8 @@ class ArchiveLimits:
     how many bytes one compressed byte may become; it is checked after `ratio_floor` bytes, so that a small
     archive of zeros passes. `path` and `depth` bound a member's name in bytes and in components; `extension`
     bounds the bytes of one PAX or GNU header. `names` bounds the memory for names, with `NAMED` for each:
-    those of an index, or of whiteouts. The defaults allow every image that we know of.
+    those of an index, or of whiteouts. `held` bounds the memory for whole members: name, target, xattrs, and
+    what is kept of the content (`held.py`). The defaults allow every image that we know of.
     """
 
     bytes: int = 128 * GIB
@@ -28,6 +29,7 @@ class ArchiveLimits:
     depth: int = 1024
     extension: int = 1 << 20
     names: int = 256 << 20
+    held: int = GIB
 
 
 DEFAULT = ArchiveLimits()

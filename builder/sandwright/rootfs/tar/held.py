@@ -1,0 +1,27 @@
+"""Bounds the memory for what is kept of an image's members, whatever it says and however it is packed."""
+
+from __future__ import annotations
+
+from sandwright.rootfs.tar.entry import EntryRefused, TarEntry
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
+
+
+class HeldMembers:
+    """Counts the bytes that are kept of the members of all layers of an image: `limits.held` at most."""
+
+    def __init__(self, limits: ArchiveLimits | None = None) -> None:
+        """Without `limits` those of any archive."""
+        self._most = self._left = (limits or DEFAULT).held
+
+    def add(self, entry: TarEntry, more: int = 0) -> None:
+        """Keep a member, with `more` bytes of its content. Raise EntryRefused when it is too much."""
+        xattrs = sum(len(key) + len(value) for key, value in entry.xattrs.items())
+        self.take(NAMED + len(entry.path) + len(entry.link) + xattrs + more)
+
+    def take(self, size: int) -> None:
+        """Keep so many bytes. Raise EntryRefused when they are too many."""
+        self._left -= size
+        if self._left < 0:
+            raise EntryRefused(
+                f"what is kept of it and of those before it takes more than {self._most} bytes"
+            )
