@@ -92,6 +92,13 @@ int main(void)
     tell("run", execv("/bin/sh", words));
     tell("run-own", execv(PROJECT "/plain", words));
 #endif
+#ifdef GUEST
+    tell("control-guest", open(GUEST, O_RDONLY));
+    tell("guest-write", open(GUEST, O_RDWR));
+    tell("guest-cut", truncate(GUEST, 0));
+    tell("guest-removed", unlink(GUEST));
+    tell("guest-moved", rename(GUEST, PROJECT "/away"));
+#endif
     tell("kernel", open("/proc/1/environ", O_RDONLY));
     tell("others", open("/proc", O_RDONLY | O_DIRECTORY));
     tell("parent-memory", open("/proc/self/../1/mem", O_RDONLY));

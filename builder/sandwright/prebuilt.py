@@ -20,6 +20,8 @@ class PrebuiltProgram:
     platforms: tuple[str, ...]
     flags: tuple[str, ...] = ()
     """The compiler's, behind those that all programs have."""
+    shared: tuple[Path, ...] = ()
+    """Sources of another program that are in this one too."""
 
     @property
     def source(self) -> Path:
@@ -37,7 +39,8 @@ class PrebuiltProgram:
 
     def sources(self) -> list[Path]:
         """Its sources and their headers."""
-        return sorted(each for each in self.source.iterdir() if each.suffix in (".c", ".h"))
+        own = (each for each in self.source.iterdir() if each.suffix in (".c", ".h"))
+        return sorted((*own, *self.shared))
 
     def source_digest(self) -> str:
         """The SHA-256 of the names and bytes of its sources."""

@@ -25,7 +25,7 @@ enum { NOBODY = 65534, SEEN = 13, RECORDS = 6, MOST_CALLS = 24 };
 static char tree[64];
 static struct stat before[SEEN];
 static const char *const seen[SEEN] = {"/s",    "/s/key",  "/r",        "/r/file",   "/r/link",    "/w/ro",
-                                       "/w/ro/file", "/w/hidden", "/w/file", "/d/launch", "/p/program",
+                                       "/w/ro/file", "/w/hidden", "/w/file", "/d/guest", "/p/program",
                                        "/w/deep/ro", "/w/deep/ro/file"};
 
 static const char *at(const char *path)
@@ -77,7 +77,7 @@ static bool may(const char *path, bool writes)
     if (lies(path, "/w/hidden"))
         return false;
     if (lies(path, "/w/ro") || lies(path, "/w/deep/ro") || lies(path, "/w/file") || lies(path, "/r") ||
-        lies(path, "/d/launch") || lies(path, "/p/program"))
+        lies(path, "/d/guest") || lies(path, "/p/program"))
         return !writes;
     return lies(path, "/w") || lies(path, "/own");
 }
@@ -165,7 +165,7 @@ static void make_tree(void)
             abort();
     make_file("/s/key");
     make_file("/r/file");
-    make_file("/d/launch");
+    make_file("/d/guest");
     make_file("/p/program");
     make_link(at("/s/key"), "/r/link");
 }
@@ -253,9 +253,8 @@ bool feed_named(const unsigned char *content, size_t length)
         make_tree();
     act_as(NOBODY);
     mode_t mask = umask(0);
-    run.directory = at("/d");
     exception_count = 0;
-    paths_prepare(&run, at("/p/program"), at("/own"));
+    paths_prepare(&run, at("/p/program"), at("/d/guest"), at("/own"));
     make_writable();
     look(true);
     for (int count = 0; rest.length > 0 && count < MOST_CALLS; count++) {

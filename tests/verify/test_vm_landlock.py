@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -31,7 +32,7 @@ filesystem:
 environment: {pass: [TERM]}
 resources: {memory: 128MiB, pids: 64}
 """
-CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device")
+CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device", "guest")
 TAKEOVER = Path(__file__).parents[1] / "takeover.c"
 
 Made = Callable[..., RenderedSandbox]
@@ -102,10 +103,17 @@ def test_the_probes_hold(prove_with: Prove) -> None:
 
 
 def test_a_kernel_that_is_taken_over_meets_the_launcher_and_landlock(sandbox: Made, tmp_path: Path) -> None:
-    """In the place of its program, with its descriptors, under its filters and rules."""
+    """In the place of its program, with its descriptors, under its filters and rules.
+
+    What was rendered lies where the sandbox may write.
+    """
     made, project = sandbox(), tmp_path / "project"
+    shutil.copytree(made.launcher.parent, project / "out/out")
+    (project / "out/project").symlink_to(project)
+    made = dataclasses.replace(made, launcher=project / "out/out/launch")
     (tmp_path / "bin").mkdir()
-    argv = ("cc", "-static", "-w", f'-DPROJECT="{project}"', f"-DLAUNCHER={os.getpid()}")
+    argv = ("cc", "-static", "-w", f'-DPROJECT="{project}"', f"-DLAUNCHER={os.getpid()}",
+            f'-DGUEST="{made.launcher.with_name("guest")}"')  # fmt: skip
     subprocess.run([*argv, "-o", tmp_path / "bin/linux.uml", TAKEOVER], check=True, timeout=WAIT)
     before = {
         each: each.lstat() for each in (project / "kept/file", project / ".env", project / "deep/hidden")
@@ -119,7 +127,7 @@ def test_a_kernel_that_is_taken_over_meets_the_launcher_and_landlock(sandbox: Ma
     assert {name for name, answer in said.items() if answer == "done"} == {
         name for name in said if name.startswith("control-")
     }, said
-    assert len(said) > 49
+    assert len(said) > 54
     assert {answer for name, answer in said.items() if name.startswith("set-id-")} == {"EPERM"}, said
     assert set(said.values()) == {"done", "EACCES", "EBUSY", "ELOOP", "EPERM", "ENOSYS"}
     for path, status in before.items():
@@ -149,7 +157,8 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
         running.wait(WAIT / 4)
     assert eventually(lambda: not any(map(is_there, started))), [each for each in started if is_there(each)]
     assert how == "both" or eventually(lambda: not (tmp_path / "project/.vscode").exists())
-    left = [each for each in Path("/tmp").glob("sandwright-*/init") if each.readlink() == made.launcher]
+    guest = made.launcher.with_name("guest")
+    left = [each for each in Path("/tmp").glob("sandwright-*/init") if each.readlink() == guest]
     assert (left == []) is (how != "both")
     for each in left:  # what `sandwright cleanup` does
         shutil.rmtree(each.parent)

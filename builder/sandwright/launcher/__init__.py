@@ -1,4 +1,7 @@
-"""The program that starts a rendered sandbox, watches over it and cleans up after it (docs/launcher.md)."""
+"""The program that starts a rendered sandbox, watches over it and cleans up after it (docs/launcher.md).
+
+What runs inside a kernel of the sandbox's own is another, which has some sources in common with it.
+"""
 
 from __future__ import annotations
 
@@ -10,3 +13,18 @@ SMALLER = ("-Xclang", "-Oz", "-fomit-frame-pointer")
 """Zig takes -Oz for -Os: the compiler itself has to be told. 15 KB of 261."""
 
 LAUNCH = PrebuiltProgram("launch", Path(__file__).parent, ("linux/amd64", "linux/arm64"), SMALLER)
+
+_SHARED = (
+    *("bytes.c", "carry.c", "command.c", "init.c", "inside.c", "line.c", "names.c", "ports.c", "process.c"),
+    *("say.c", "text.c", "tunnels.c"),
+    *("bytes.h", "fields.h", "launch.h", "line.h", "ports.h", "tunnels.h", "watch.h"),
+)
+
+GUEST = PrebuiltProgram(
+    "guest",
+    Path(__file__).parent / "guest",
+    ("linux/amd64",),
+    SMALLER,
+    tuple(LAUNCH.source / name for name in _SHARED),
+)
+"""The first process of such a kernel, for method `vm`."""

@@ -1,9 +1,10 @@
-"""`python -m sandwright.launcher.build`: builds the committed launcher from `source/`, with its record."""
+"""`python -m sandwright.launcher.build`: builds the committed `launch` and `guest`, with their records."""
 
 from __future__ import annotations
 
 from sandwright.crossbuild import rebuild
-from sandwright.launcher import LAUNCH
+from sandwright.launcher import GUEST, LAUNCH
 
 if __name__ == "__main__":
-    rebuild(LAUNCH)
+    for program in (LAUNCH, GUEST):
+        rebuild(program)

@@ -43,7 +43,7 @@ static void check(struct run *run)
 {
     if ((program = find_program(run, "bwrap")) == NULL)
         refuse("bwrap (bubblewrap) is not installed");
-    if (run->plan.pids >= 0 && run->plan.kernel == NULL && geteuid() == 0)
+    if (run->plan.pids >= 0 && !has_kernel(run) && geteuid() == 0)
         refuse("the kernel does not count the processes of root: resources.pids needs another user, or another method");
     typed = run->command[0];
     for (size_t index = 0; index < run->passed.count; index++) {
@@ -57,7 +57,7 @@ static void check(struct run *run)
     char *const first_bind[] = {"--as-pid-1", "--ro-bind", text("%s/launch", run->directory), (char *)INIT};
     add_all(&given, &(struct words){(char **)first_bind, 4});
     const char *bell_word = run->terminal ? text("%d", BELL) : "-";
-    if (run->plan.kernel != NULL)
+    if (has_kernel(run))
         vm_command(run, &given, INIT, bell_word, text("%d", GUEST), vmports_wanted(run) ? text("%d", GUEST + 1) : "-");
     else
         init_command(run, INIT, bell_word);
@@ -69,15 +69,15 @@ static void check(struct run *run)
         add_all(&given, &(struct words){(char **)bind, 5});
         add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
     }
-    if (run->plan.resolver_place != NULL && run->plan.kernel == NULL) {
+    if (run->plan.resolver_place != NULL && !has_kernel(run)) {
         char *const bind[] = {"--ro-bind", text("%s/resolv.conf", run->directory), (char *)run->plan.resolver_place};
         add_all(&given, &(struct words){(char **)bind, 3});
     }
     if (run->plan.proxy)
         egress_check(run);
-    if (run->plan.kernel == NULL) /* what that asks of the host is none of the command's */
+    if (!has_kernel(run)) /* what that asks of the host is none of the command's */
         notify_command(run, CONFINED);
-    walled = run->plan.kernel == NULL && wall_stands(run);
+    walled = !has_kernel(run) && wall_stands(run);
     if (walled)
         wall_command(run, WALL);
 }
@@ -90,7 +90,7 @@ static void prepare(struct run *run)
         refuse_errno("no pipe can be made");
     run->bell = bell[0];
     run->wakes = says[0];
-    if (run->plan.kernel == NULL)
+    if (!has_kernel(run))
         notify_start(run);
 }
 
@@ -157,16 +157,16 @@ static _Noreturn void become(struct run *run, bool tries)
         bytes_add(&settings, given.at[index], strlen(given.at[index]) + 1);
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), in_memory("settings", settings.at, settings.end),
-                   run->plan.kernel == NULL ? notify_asking() : artifact(run, "seccomp.bpf"),
+                   !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
-                   bell[1], run->plan.kernel != NULL ? artifact(run, "guest.bpf") : -1, vmports_channel()};
+                   bell[1], has_kernel(run) ? artifact(run, "guest.bpf") : -1, vmports_channel()};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
     for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
         give(files[number - ARGUMENTS], number);
     give_ignored(run);
-    if (run->plan.kernel != NULL && !tries)
+    if (has_kernel(run) && !tries)
         give(files[BELL + 1 - ARGUMENTS], GUEST);
     if (vmports_wanted(run) && !tries)
         give(files[BELL + 2 - ARGUMENTS], GUEST + 1);
@@ -197,11 +197,11 @@ static void start(struct run *run)
 {
     keep_devices();
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    if (run->plan.kernel == NULL)
+    if (!has_kernel(run))
         notify_hand_over(); /* above what `files` lets be opened, perhaps */
     if (walled)
         make_wall(run);
-    if (run->plan.files >= 0 && run->plan.kernel == NULL) /* for bubblewrap too, so that no program inside can lift it */
+    if (run->plan.files >= 0 && !has_kernel(run)) /* for bubblewrap too, so that no program inside can lift it */
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
 }
@@ -212,7 +212,7 @@ static void started(struct run *run)
     close(block[0]);
     close(says[1]);
     close(bell[1]);
-    if (run->plan.kernel == NULL)
+    if (!has_kernel(run))
         notify_started();
 }
 
@@ -234,7 +234,7 @@ static bool has_ended(int patience)
 
 static bool ways_open(struct run *run)
 {
-    if (run->plan.proxy && run->plan.kernel == NULL && !egress_open(run, first, true))
+    if (run->plan.proxy && !has_kernel(run) && !egress_open(run, first, true))
         return false;
     return !ports_wanted(run) || ports_open(network_of(first), true);
 }
@@ -250,7 +250,7 @@ static void hold(struct run *run, pid_t number)
         return; /* it has ended, and so will bubblewrap */
     }
     first = number;
-    if (run->plan.pids >= 0 && run->plan.kernel == NULL) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
+    if (run->plan.pids >= 0 && !has_kernel(run)) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
         lower_limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
     watch.first = first;
     watch_start(run, &watch);

@@ -179,7 +179,7 @@ static bool is_over(void)
 static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(served.filters, served.filter_count, &call->data, &which);
-    if (served.broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
+    if (OWN_KERNELS && served.broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
     if (error != 0)
         denied_call(&call->data, error, which);
@@ -194,7 +194,7 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 
 static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
 {
-    if (served.broker.names)
+    if (OWN_KERNELS && served.broker.names)
         return paths_answer(&served.broker, call, flags);
     return served.broker.keeps ? kept_answer(&served.broker, call)
                         : broker_address(&served.broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);

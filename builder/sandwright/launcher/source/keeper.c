@@ -305,7 +305,8 @@ _Noreturn void keep(struct run *run, int socket)
     if (run->method->prepare != NULL)
         run->method->prepare(run);
     ports_start(run);
-    vmports_start(run);
+    if (vmports_wanted(run))
+        vmports_start(run);
     for (int starts = 1;; starts++) {
         if (!launcher_there())
             end_keeper(NOT_RUN);

@@ -113,7 +113,7 @@ static void check(struct run *run)
     denied_share();
     if (run->plan.proxy)
         egress_check(run);
-    if (run->plan.kernel != NULL && (kernel = find_program(run, run->plan.kernel)) == NULL)
+    if (has_kernel(run) && (kernel = find_program(run, run->plan.kernel)) == NULL)
         refuse("%s (User-Mode Linux) is not installed", run->plan.kernel);
 }
 
@@ -121,9 +121,9 @@ static void check(struct run *run)
 static void prepare_kernel(struct run *run)
 {
     static struct watch watch = {.by_name = true};
-    if (symlink(text("%s/launch", run->directory), text("%s/init", temporary(run))) != 0)
+    if (symlink(vm_guest(run), text("%s/init", temporary(run))) != 0)
         refuse_errno("%s/init can't be made", temporary(run));
-    paths_prepare(run, kernel, temporary(run));
+    paths_prepare(run, kernel, vm_guest(run), temporary(run));
     watch_start(run, &watch);
     run->watch = &watch;
     if (!watch_mounted(&watch))
@@ -281,7 +281,7 @@ static void grant_kernel(const struct run *run, int ruleset)
 {
     grant_file(ruleset, "/", MAY_LIST);
     grant_file(ruleset, kernel, MAY_EXECUTE | MAY_READ);
-    grant_file(ruleset, text("%s/launch", run->directory), MAY_READ);
+    grant_file(ruleset, vm_guest(run), MAY_READ);
 }
 
 static int make_file_rules(const struct run *run)

@@ -75,6 +75,18 @@ struct run {
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
 
+/* User-Mode Linux, and the machines that QEMU restores, are of this processor: elsewhere all that is for them is left out. */
+#if defined(__x86_64__)
+#define OWN_KERNELS true
+#else
+#define OWN_KERNELS false
+#endif
+
+static inline bool has_kernel(const struct run *run) /* a kernel of the command's own */
+{
+    return OWN_KERNELS && run->plan.kernel != NULL;
+}
+
 /* What a method does. Each function may be NULL. `clean` and `end` are called in keeper or launcher, whatever was made
  * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
 struct method {
@@ -220,7 +232,8 @@ void job_begin(pid_t job);                /* both sides of a fork: 0 in the chil
 void job_signal(pid_t job, int number, bool *stopped);
 int make_bell(const char *path);          /* a file, whose reading is seen by what is given */
 
-/* ---- vm.c, guest.c: a kernel of the command's own (plan.kernel), in bubblewrap's sandbox */
+/* ---- vm.c: a kernel of the command's own (plan.kernel), in bubblewrap's sandbox */
+const char *vm_guest(const struct run *run); /* the first program there, an artifact that was looked at: its path */
 /* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
 void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,
                 const char *ways);
@@ -228,8 +241,6 @@ _Noreturn void vm_main(char **words);     /* the first process of bubblewrap's s
 /* Or under landlock, child: the same, with the `program` of the kernel. `bell` is -1 without; `own` is a directory of the run's. */
 _Noreturn void vm_here(struct run *run, int bell, int ways, const char *program, const char *own, char *const *variables);
 _Noreturn void snapshot_main(char **words); /* qemu.c */
-/* The first process of that kernel; `machine`: QEMU's. `beside` is the file beside the line, or NULL (line.h). */
-_Noreturn void guest_main(bool machine, const char *beside);
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */

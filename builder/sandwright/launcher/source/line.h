@@ -1,7 +1,7 @@
 /* The line between what runs in a kernel of its own and the relay outside: frames, in both directions (vm.c, guest.c).
  *
  * A frame is a byte that says what it is, the length of what follows in four bytes, the lowest first, and that.
- * Both ends are the same program, of one processor, so a number is an `int32_t` as it lies in memory. */
+ * Both ends are built of these sources, for one processor, so a number is an `int32_t` as it lies in memory. */
 #ifndef LINE_H
 #define LINE_H
 
@@ -115,9 +115,5 @@ int line_next(struct bytes *in, enum frame *frame, unsigned char **content, size
 bool line_make_beside(struct file_beside *beside, const char *path);
 void line_taken_beside(struct file_beside *beside, int32_t length);
 int32_t line_take_number(const unsigned char *content, size_t length);
-
-struct words;
-/* guestroot.c: makes that root of what was PLANNED, and goes there; what fails, NULL when nothing does. */
-const char *guest_root(const struct words *planned, const struct identity *identity);
 
 #endif

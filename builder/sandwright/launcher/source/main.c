@@ -4,7 +4,6 @@
  * launch --wall RULES OWN ... -- --init or --confine ...: the same behind a second wall (wall.c).
  * launch --vm ...: what starts a kernel of the command's own (vm.c).
  * launch --snapshot ...: a machine that QEMU restores from then on (qemu.c).
- * launch --guest | --machine: the first process of that (guest.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,6 +65,8 @@ static void read_plan(void)
             run.method = methods[index];
     if (run.method == NULL)
         refuse("%s/launch.plan: method: not known", own);
+    if (run.plan.kernel != NULL && !OWN_KERNELS)
+        refuse("vm runs on amd64 only");
 }
 
 static _Noreturn void uncover(void)
@@ -198,14 +199,10 @@ int main(int count, char **words)
         init_named(words + 2);
     if (count > 2 && strcmp(words[1], "--confine") == 0)
         confine(words + 2);
-    if (count > 1 && strcmp(words[1], "--vm") == 0)
+    if (OWN_KERNELS && count > 1 && strcmp(words[1], "--vm") == 0)
         vm_main(words + 2);
-    if (count > 1 && strcmp(words[1], "--snapshot") == 0)
+    if (OWN_KERNELS && count > 1 && strcmp(words[1], "--snapshot") == 0)
         snapshot_main(words + 2);
-    if (count > 1 && strcmp(words[1], "--guest") == 0)
-        guest_main(false, count > 2 && words[2][0] == '/' ? words[2] : NULL); /* User-Mode Linux adds words */
-    if (count > 1 && strcmp(words[1], "--machine") == 0)
-        guest_main(true, NULL);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);

@@ -29,7 +29,7 @@ static struct words known; /* the name of 127.77.0.1, and so on */
 
 bool names_wanted(const struct run *run)
 {
-    return run->plan.names.count > 0 && run->plan.kernel == NULL; /* which asks its own (guestnet.c) */
+    return run->plan.names.count > 0 && !has_kernel(run); /* which asks its own (guestnet.c) */
 }
 
 /* ---- the resolver */

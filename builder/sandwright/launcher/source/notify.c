@@ -257,7 +257,7 @@ static void make_channel(void)
 static void be_above(const struct run *run)
 {
     served.broker.keeps = true;
-    served.broker.names = run->plan.kernel != NULL;
+    served.broker.names = has_kernel(run);
     served.broker.own = run->plan.own_sockets;
     served.broker.connects = &run->plan.ports_connect;
     served.broker.binds = &run->plan.ports_bind;

@@ -33,12 +33,12 @@ static void except(const char *path, enum access access, bool below)
     exceptions[exception_count++] = (struct exception){path, access, below};
 }
 
-void paths_prepare(const struct run *run, const char *program, const char *own)
+void paths_prepare(const struct run *run, const char *program, const char *guest, const char *own)
 {
     struct statfs place;
     plan = checked_mount_plan(run);
     except(program, ACCESS_READ, false);
-    except(text("%s/launch", run->directory), ACCESS_READ, false);
+    except(guest, ACCESS_READ, false);
     except(own, ACCESS_CHANGE, true);
     except(NOTHING, ACCESS_READ, false);
     except("/proc/cpuinfo", ACCESS_READ, false);

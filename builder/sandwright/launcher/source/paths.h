@@ -14,9 +14,9 @@ struct broker;
 struct seccomp_notif;
 struct seccomp_data;
 
-/* ---- pathnames.c. Before the processes are forked: reads the plan of `mounts`, and what the kernel's process needs besides: its `program`, and
- * `own`, a directory of the run's. Refuses. */
-void paths_prepare(const struct run *run, const char *program, const char *own);
+/* ---- pathnames.c. Before the processes are forked: reads the plan of `mounts`, and what the kernel's process needs besides: its `program`, the
+ * first one inside, `guest`, and `own`, a directory of the run's. Refuses. */
+void paths_prepare(const struct run *run, const char *program, const char *guest, const char *own);
 const char *paths_memory(void); /* in which directory that process makes the file of its memory, which has no name */
 
 #define NOTHING "/dev/null"

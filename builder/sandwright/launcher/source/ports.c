@@ -30,7 +30,7 @@ static int asks[2] = {-1, -1}; /* of who makes the sandbox, and of who makes the
 
 bool ports_wanted(const struct run *run)
 {
-    return run->plan.kernel == NULL && (run->plan.expose.count + run->plan.localhost.count > 0 || names_wanted(run));
+    return !has_kernel(run) && (run->plan.expose.count + run->plan.localhost.count > 0 || names_wanted(run));
 }
 
 int ports_listen(int end, const void *address, unsigned length)

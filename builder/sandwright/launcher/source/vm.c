@@ -4,8 +4,8 @@
  * launch --vm BELL FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } - COMMAND [ARGUMENT ...]
  *
  * is the sandbox's first process: it starts the kernel, which sees of the host what this process sees, and relays standard
- * streams, signals and the size of the terminal over one line (line.h) to `launch --guest`, the first process there
- * (guest.c). What is said first is in vmsay.c; vmkernel.c starts the kernel. Whatever comes over the line, and whatever the
+ * streams, signals and the size of the terminal over one line (line.h) to the first process there (guest/source/guest.c).
+ * What is said first is in vmsay.c; vmkernel.c starts the kernel. Whatever comes over the line, and whatever the
  * kernel's process does, stays inside the sandbox: the outer launcher takes nothing from here but what it takes from any
  * command.
  */
@@ -39,7 +39,8 @@ enum {
 
 static const char UML[] = "uml";
 static int signals = -1, bell = -1, ways = -1; /* ways: to vmports.c */
-static struct machine machine = {.init = "/dev/.sandwright-init", .directory = MEMORY, .line = -1};
+static const char GUEST[] = "/dev/.sandwright-guest";
+static struct machine machine = {.init = GUEST, .directory = MEMORY, .line = -1};
 static struct bytes in, out, outputs[2];
 static struct file_beside beside;
 static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
@@ -89,6 +90,14 @@ static void bind_machine(struct words *given, const char *accelerator)
         add_all(given, &(struct words){(char **)device, 3});
 }
 
+const char *vm_guest(const struct run *run)
+{
+    static const char name[] = "guest";
+    size_t length;
+    checked_artifact(run, name, &length);
+    return text("%s/%s", run->directory, name);
+}
+
 void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,
                 const char *ways_word)
 {
@@ -100,8 +109,8 @@ void vm_command(struct run *run, struct words *given, const char *init, const ch
     if (run->plan.accelerator != NULL)
         bind_machine(given, run->plan.accelerator);
     else {
-        char *const bind[] = {"--ro-bind", (char *)program, (char *)place};
-        add_all(given, &(struct words){(char **)bind, 3});
+        char *const binds[] = {"--ro-bind", (char *)program, (char *)place, "--ro-bind", (char *)vm_guest(run), (char *)GUEST};
+        add_all(given, &(struct words){(char **)binds, 6});
     }
     add(&all, (char *)init);
     add(&all, "--vm");

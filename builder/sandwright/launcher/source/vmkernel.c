@@ -45,7 +45,7 @@ static _Noreturn void become_kernel(const struct machine *machine, const char *p
     char *const words[] = {(char *)program, text("mem=%sM", memory), "rootfstype=hostfs", "rootflags=/", "rw",
                            text("init=%s", machine->init), "devtmpfs.mount=0", text("ssl0=fd:%d", LINE), "con=null",
                            "con0=null,fd:1", "quiet", text("uml_dir=%s/", machine->directory), "panic=-1", "oops=panic",
-                           "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks", "--", "--guest", (char *)machine->beside, NULL};
+                           "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks", "--", (char *)machine->beside, NULL};
     char *const variables[] = {text("TMPDIR=%s", machine->here != NULL ? paths_memory() : MEMORY),
                                text("HOME=%s", machine->directory), "PATH=/usr/bin:/bin", NULL};
     sigset_t none;

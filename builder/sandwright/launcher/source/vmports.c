@@ -20,11 +20,6 @@ enum { PATIENCE = 5000 }; /* milliseconds */
 static const char *greeting;
 static int proxy_port, channel[2] = {-1, -1}; /* the process's end, and the relay's */
 
-bool vmports_wanted(const struct run *run)
-{
-    return run->plan.kernel != NULL && (run->plan.proxy || run->plan.expose.count + run->plan.localhost.count > 0);
-}
-
 int vmports_channel(void)
 {
     return channel[1];
@@ -119,8 +114,6 @@ static _Noreturn void be_beside(const struct run *run)
 
 void vmports_start(struct run *run)
 {
-    if (!vmports_wanted(run))
-        return;
     greeting = run->plan.proxy ? egress_greeting(&proxy_port) : NULL;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0)
         refuse_errno("no socket can be made");

@@ -2,8 +2,9 @@
 #ifndef VMPORTS_H
 #define VMPORTS_H
 
-#include <stdbool.h>
 #include <stdint.h>
+
+#include "launch.h"
 
 /* The relay asks, with the number of a tunnel, and is answered with the same and a connection, or without one where there is
  * none. Or, without having asked, with -1 and a connection that has come to a port. */
@@ -11,8 +12,10 @@ struct vmports_said {
     int32_t number, port;
 };
 
-struct run;
-bool vmports_wanted(const struct run *run);
+static inline bool vmports_wanted(const struct run *run)
+{
+    return has_kernel(run) && (run->plan.proxy || run->plan.expose.count + run->plan.localhost.count > 0);
+}
 void vmports_start(struct run *run); /* keeper, before the child */
 int vmports_channel(void);           /* child: the relay's end; -1 without */
 

@@ -13,7 +13,7 @@ from sandwright.methods.bwrap.launch import ignored_places
 from sandwright.methods.bwrap.render import start_directory
 from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encoded, grants
-from sandwright.methods.vm.render import KERNEL, guest_fields, needs_amd64
+from sandwright.methods.vm.render import KERNEL, guest_fields, guest_program, needs_amd64
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
@@ -26,7 +26,7 @@ from sandwright.render.watched import mounts_artifact
 
 
 def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`rules`, three filters, the plan of `mounts`, `launch` and its plan. Raise like `render_vm`."""
+    """`rules`, three filters, the plan of `mounts`, `guest`, `launch`, its plan. Raise like `render_vm`."""
     needs_amd64(policy)
     plan = mount_plan(policy, root="host")
     files = (
@@ -39,6 +39,7 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         ),
         Artifact("guest.bpf", guest_filter(policy, caps=()), "the filter of system calls inside"),
         mounts_artifact(plan.mounts, plan.covers),
+        guest_program(),
     )
     settings = {**authority_environment(policy), **sandbox_environment(policy)}
     launch = dataclasses.replace(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sandwright import places, process
 from sandwright.errors import CommandFailed, HostError
-from sandwright.launcher import LAUNCH
+from sandwright.launcher import GUEST, LAUNCH
 from sandwright.methods.contract import Say, quiet
 
 QEMU = "qemu-system-x86_64"
@@ -37,7 +37,7 @@ def machine(memory: int, accelerator: str = "kvm", *, say: Say = quiet) -> Path:
     `accelerator` is `kvm`, or in tests `tcg`. Raise HostError when it can't be made here, or doesn't start.
     """
     kernel, modules = _kernel()
-    initial = initramfs(LAUNCH.path("linux/amd64").read_bytes(), modules)
+    initial = initramfs(GUEST.path("linux/amd64").read_bytes(), modules)
     version = process.run(QEMU, "--version").stdout
     parts = (kernel.read_bytes(), initial, version, f"{memory} {accelerator} {os.uname().machine}".encode())
     key = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandwright.errors import RenderError
+from sandwright.launcher import GUEST
 from sandwright.methods.bwrap.launch import MAX_ARGUMENTS, ignored_places
 from sandwright.methods.bwrap.render import SWITCHES, bwrap_arguments
 from sandwright.policy.hidden import hidden_paths
@@ -42,8 +43,9 @@ OWN_SWITCHES = ("/proc/exitcode", "/proc/sysemu", "/proc/mconsole")
 def render_vm(
     policy: ResolvedPolicy, *, kernel: str = KERNEL, accelerator: str | None = None
 ) -> tuple[Artifact, ...]:
-    """`args`, both filters, the plan of `mounts`, `launch` and its plan. Raise like `render_bwrap`.
+    """`args`, both filters, the plan of `mounts`, `guest`, `launch` and its plan. Raise like `render_bwrap`.
 
+    With an `accelerator` it is QEMU's, whose machine has its `guest` already.
     Raise RenderError for another processor than amd64, and for less memory than the kernel starts with.
     """
     needs_amd64(policy)
@@ -56,6 +58,7 @@ def render_vm(
         Artifact("seccomp.bpf", kernel_filter(policy), "the filter of the kernel's process, for --seccomp"),
         Artifact("guest.bpf", guest_filter(policy, caps=capabilities), "the filter of system calls inside"),
         mounts_artifact(plan.mounts, plan.covers),
+        *(() if accelerator else (guest_program(),)),
     )
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
@@ -68,6 +71,12 @@ def render_vm(
         refused = "bubblewrap takes fewer arguments than this policy needs"
         launch = dataclasses.replace(launch, refused=refused)
     return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")
+
+
+def guest_program() -> Artifact:
+    """`guest`, the first process of that kernel."""
+    program = GUEST.path("linux/amd64").read_bytes()
+    return Artifact(GUEST.name, program, "the first process of that kernel", executable=True)
 
 
 def needs_amd64(policy: ResolvedPolicy) -> None:

@@ -47,6 +47,9 @@ void guest_entropy(const void *content, size_t length);
 int machine_line(void);
 void machine_root(int line);
 
+/* guestroot.c: makes the root of what was PLANNED, and goes there; what fails, NULL when nothing does. */
+const char *guest_root(const struct words *planned, const struct identity *identity);
+
 /* guestcommand.c */
 bool guest_setting(struct settings *set, enum frame frame, const unsigned char *content, size_t length); /* true: begin */
 void guest_command(const struct settings *set, int procs, struct job *job);

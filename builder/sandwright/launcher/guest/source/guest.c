@@ -1,5 +1,6 @@
 /*
- * launch --guest | --machine: the first process of a kernel of the sandbox's own (vm.c starts that).
+ * guest [FILE | --machine]: the first process of a kernel of the sandbox's own (vm.c of the launcher starts that). FILE is the one
+ * beside the line, without which all goes by the line; `--machine`: it is QEMU's.
  *
  * This is its loop; what the machine has is guestsystem.c's, the command guestcommand.c's. The root is what the host's
  * sandbox shows, by hostfs. Here /dev, /proc and /sys are the guest's, the user and the limits
@@ -266,15 +267,25 @@ static void become_second(void)
     guest_end();
 }
 
-_Noreturn void guest_main(bool machine, const char *beside)
+/* Elsewhere it would cover /dev, and end the machine that it is on. */
+static void check_first(void)
 {
+    if (getpid() != 1)
+        refuse("only the kernel of a sandbox starts this");
+}
+
+/* What else User-Mode Linux says to it comes behind. */
+int main(int count, char **words)
+{
+    bool machine = count > 1 && strcmp(words[1], "--machine") == 0;
     sigset_t all;
+    check_first();
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
     leave = leave_guest;
     umask(0);
-    if (beside != NULL)
-        guest_beside(beside);
+    if (count > 1 && words[1][0] == '/')
+        guest_beside(words[1]);
     line = machine ? machine_line() : guest_line();
     become_second();
     line_say(&out, READY, NULL, 0);

@@ -11,8 +11,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "guest.h"
 #include "launch.h"
-#include "line.h"
 #include "watch.h"
 
 static const char ROOT[] = "/dev/root";
