@@ -202,3 +202,21 @@ def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project])
     assert (own / "pip/kept").stat().st_uid == os.geteuid()
     assert own.stat().st_mode & 0o077 == 0
     assert not any(read(path).users for path in (own, own / "pip", state, project.home))
+
+
+def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], tmp_path: Path) -> None:
+    """Its home is its own: a command may put a link in its place of what root writes there once more."""
+    project = made()
+    project.set_up()
+    elsewhere, more = tmp_path / "elsewhere", tmp_path / "more"
+    elsewhere.mkdir()
+    more.mkdir()
+    assert (
+        project.run("sh", "-c", f"ln -sfT {elsewhere} ~/.gitconfig && readlink ~/.gitconfig").returncode == 0
+    )
+    with accounts_change():
+        plan_account(project.account, Workspace(project.root, (more,), os.geteuid())).execute()
+    assert list(elsewhere.iterdir()) == []
+    config = Path(project.account.home) / ".gitconfig"
+    assert not config.is_symlink()
+    assert str(project.root) in config.read_text()

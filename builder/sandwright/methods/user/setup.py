@@ -210,8 +210,11 @@ def _directories(account: DedicatedAccount, record: _Record) -> Sequence[str]:
     _as_root("install", "-d", "-m", "0700", *whose, account.home)
     # Git works in nobody else's repository, unless it is told to (CVE-2022-24765).
     config = f'[safe]\n\tdirectory = "{_in_git(record.project)}"\n'.encode("utf-8", "surrogateescape")
-    _as_root("install", "-m", "0644", *whose, "/dev/stdin", f"{account.home}/.gitconfig", stdin=config)
-    _as_root("install", "-m", "0644", "/dev/stdin", str(own / RECORD), stdin=record.encode())
+    # What is in its home it may have made: nothing of root's is done there.
+    become = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--")
+    write = 'PATH=/usr/bin:/bin; set -C; rm -rf "$1"; cat >"$1"'
+    _as_root(*become, "/bin/sh", "-c", write, "sh", f"{account.home}/.gitconfig", stdin=config)
+    _as_root("install", "-T", "-m", "0644", "/dev/stdin", str(own / RECORD), stdin=record.encode())
     return ()
 
 
