@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 MOST = 1 << 28
 """Bytes of an index that are looked at."""
 
+MOST_LINKS, MOST_PATH = 4000, 4096
+"""Entries that are given, and bytes of a path: an index may be made to name more than memory holds."""
+
 _MODE = b"\0\0\xe0\0"
 """160000 in octal, as an entry has it."""
 
@@ -21,6 +24,9 @@ size)."""
 
 _NAMES = (20, 32)
 """Bytes of an object's name: SHA-1, SHA-256."""
+
+_LEAST = _BEFORE + 4 + _BETWEEN + _NAMES[0] + 2
+"""Bytes of an entry without its path."""
 
 _EXTENDED, _LENGTH = 0x4000, 0xFFF
 """Of the flags of an entry: whether two bytes more follow, and the length of the path, at most this."""
@@ -38,10 +44,12 @@ def gitlinks(data: bytes) -> set[bytes]:
         return {path for length in _NAMES for path in _compressed(data, length)}
     found: set[bytes] = set()
     at = data.find(_MODE, 12)
-    while at != -1:
+    for _ in range(len(data) // _LEAST):
+        if at == -1 or len(found) >= MOST_LINKS:
+            break
         for length in _NAMES:
             start, size = _path(data, at, length)
-            path = data[start : start + min(size, 4096)].partition(b"\0")[0]
+            path = data[start : start + min(size, MOST_PATH)].partition(b"\0")[0]
             if path and (len(path) == size or size == _LENGTH):
                 found.add(path)
         at = data.find(_MODE, at + 1)
@@ -57,7 +65,8 @@ def _path(data: bytes, mode: int, length: int) -> tuple[int, int]:
 
 def _compressed(data: bytes, length: int) -> Iterator[bytes]:
     """Those of version 4; nothing where the names of objects are of another length."""
-    at, path, found = 12, b"", []
+    at, path = 12, b""
+    found: list[bytes] = []
     for _ in range(int.from_bytes(data[8:12], "big")):
         mode = at + _BEFORE
         start, size = _path(data, mode, length)
@@ -65,6 +74,8 @@ def _compressed(data: bytes, length: int) -> Iterator[bytes]:
         end = data.find(b"\0", start)
         if end == -1 or removed > len(path):
             return
+        if len(path) - removed + end - start > MOST_PATH or len(found) >= MOST_LINKS // 2:
+            break
         path = path[: len(path) - removed] + data[start:end]
         if size != min(len(path), _LENGTH):
             return

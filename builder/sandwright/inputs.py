@@ -136,20 +136,23 @@ def _sockets(subject: str) -> list[str]:
 
 
 def _listening() -> set[str]:
-    """The canonical paths of all of them (proc(5), /proc/net/unix); those with links are bound by these."""
+    """The canonical paths of all of them (proc(5), /proc/net/unix); those with links are bound by these.
+
+    The kernel tells names as they are, also one that looks like more lines.
+    """
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
             fields = [line.split(None, 7) for line in file.read().split("\n")[1:]]
     except OSError:
         return set()
-    # Flags of a listening one hold __SO_ACCEPTCON (linux/net.h); type 2 is SOCK_DGRAM.
+    # Flags of a listening one are __SO_ACCEPTCON, 00010000 (linux/net.h); type 2 is SOCK_DGRAM.
     named = (
         each[7]
         for each in fields
         if len(each) == 8
         and each[7].startswith("/")
         and not each[7].startswith("/proc/")
-        and (int(each[3], 16) & 0x10000 or each[4] == "0002")
+        and (each[3][3:4] == "1" or each[4] == "0002")
     )
     folders: dict[str, str] = {}
     found = set()

@@ -118,6 +118,15 @@ def test_a_socket_that_was_bound_through_a_link(tmp_path: Path) -> None:
     assert found == (f"{tmp_path}/real/s",)
 
 
+def test_a_socket_whose_name_has_lines_of_its_own(tmp_path: Path) -> None:
+    """Any user of the machine can bind one, and the kernel tells names as they are."""
+    path = tmp_path / "s"
+    with _listening_at(path), socket.socket(socket.AF_UNIX) as other:
+        other.bind(f"\0{tmp_path}\n1: 2 0 nonsense 1 1 1 /y\n1: 2 0 10000 1 1 1 /z"[:107])
+        other.listen()
+        assert str(path) in _collect(f"filesystem: {{read: [{tmp_path}]}}", tmp_path).sockets
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [

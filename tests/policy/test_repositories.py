@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
+from sandwright.gitindex import gitlinks
 from sandwright.methods.registry import render
 from sandwright.policy import gitconfig, gitfiles
 from sandwright.policy.collect import collect
@@ -95,6 +97,77 @@ def test_an_index_that_somebody_made_up(repo: Path, tmp_path: Path, name: bytes)
     assert [path for path in _covered(policy) if not path.startswith(f"{repo}/")] == []
     launcher = f"{write_artifacts(tmp_path / 'out', render(policy, 'bwrap').artifacts)}/launch"
     assert process.run(launcher, "echo", "ran", timeout=60).text == "ran"
+
+
+def _entry(path: bytes, removed: bytes) -> bytes:
+    """An entry of an index of version 4 that is a repository: its path begins as that of the one before."""
+    return bytes(24) + b"\0\0\xe0\0" + bytes(12 + 20) + b"\x0f\xff" + removed + path + b"\0"
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_an_index_that_was_made_to_fill_the_memory(version: int) -> None:
+    """A few MB of it would name GB of paths."""
+    if version == 4:
+        entries = _entry(b"a" * (1 << 20), b"\0") + 400 * _entry(b"a", b"\1")
+    else:
+        one = b"\0\0\xe0\0" * 8 + b"\xff" * 64
+        entries = b"".join(one + f"{number:05}".encode() * 840 for number in range(1000))
+    index = b"DIRC" + version.to_bytes(4, "big") + (401).to_bytes(4, "big") + entries
+    tracemalloc.start()
+    try:
+        gitlinks(index)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 << 20
+
+
+@pytest.mark.parametrize("planted", ["HEAD", "group/HEAD", "group/HEAD/x"])
+@pytest.mark.parametrize("name", ["lib", "objects"])
+def test_a_submodule_whose_place_looks_like_a_repository(repo: Path, name: str, planted: str) -> None:
+    """A program inside can make such a file; the submodule's own directory stays protected."""
+    inner = repo / ".git/modules/group" / name
+    inner.mkdir(parents=True)
+    (inner / "HEAD").write_text("ref: refs/heads/main\n")
+    (inner / "config").write_text("[core]\n")
+    file = repo / ".git/modules" / planted
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("ref: refs/heads/main\n")
+    assert not _resolved(repo).is_path_writable(f"{inner}/config")
+
+
+def test_a_submodule_without_the_file_that_git_knows_it_by(repo: Path) -> None:
+    """A program inside can move it away, and put it back in a later run."""
+    inner = repo / ".git/modules/lib"
+    inner.mkdir(parents=True)
+    (inner / "config").write_text("[core]\n")
+    assert not _resolved(repo).is_path_writable(f"{inner}/config")
+    assert not _resolved(repo).is_path_writable(f"{inner}/hooks/pre-commit")
+
+
+def test_directories_without_an_end_where_submodules_are(repo: Path) -> None:
+    """A program inside can make them, and every later run looks there."""
+    folder = repo / ".git" / "modules"
+    folder.mkdir()
+    above = os.open(folder, os.O_RDONLY)
+    try:
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=above)
+            below = os.open("d", os.O_RDONLY, dir_fd=above)
+            os.close(above)
+            above = below
+        with pytest.raises(UsageError, match="remove what no submodule of yours needs"):
+            _resolved(repo)
+    finally:
+        os.close(above)
+        process.run("rm", "-rf", folder)
+
+
+def test_many_directories_where_submodules_are(repo: Path) -> None:
+    for number in range(10_001):
+        (repo / f".git/modules/{number}").mkdir(parents=True)
+    with pytest.raises(UsageError, match="remove what no submodule of yours needs"):
+        _resolved(repo)
 
 
 def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:

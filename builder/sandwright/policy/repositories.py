@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
+from sandwright.errors import UsageError
 from sandwright.inputs import InputTracker
 from sandwright.policy import gitconfig, spelling
 from sandwright.policy.gitfiles import MOST
@@ -21,6 +22,13 @@ _NAME = 255
 """Bytes of a name in a directory, at most (limits.h, NAME_MAX)."""
 
 _FILES = ("config", "config.worktree")
+_MARKS = frozenset({"HEAD", "config", "commondir"})
+_NO_MODULES = frozenset({"annex", "hooks", "info", "lfs", "logs", "objects", "refs"})
+"""What lies in a repository and holds no other, unless that is a submodule's name."""
+
+_MOST_NAMES, _DEEPEST = 10_000, 64
+"""Of what lies where Git keeps submodules."""
+
 _MOST_INCLUDES = 100
 _CONFIGURATION = 1 << 20
 
@@ -178,18 +186,41 @@ def _is_directory(path: Path, inputs: InputTracker) -> bool:
 
 
 def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
-    """The directories of submodules and linked work trees that Git keeps in one of its directories."""
+    """The directories of submodules and linked work trees that Git keeps in one of its directories.
+
+    A program inside can make names there, and move some away. So what only looks like a repository is looked
+    through as well, and one counts that has a file of Git's which stays: `config` is protected.
+    Raise UsageError where there is too much to be looked at.
+    """
     found: list[Path] = []
-    for folder in (directory / "modules", directory / "worktrees"):
-        inputs.ask("names", str(folder))
-        for parent, names, files in os.walk(folder):
-            inputs.ask_all([("names", parent), ("real", parent)])
-            if "HEAD" in files:
-                found.append(Path(parent))
-                names[:] = [name for name in names if name in ("modules", "worktrees")]
-            if len(found) > MOST:
-                break
+    waiting = [(f"{directory}/{name}", 0) for name in ("worktrees", "modules")]
+    looked = 0
+    while waiting and len(found) <= MOST:
+        parent, depth = waiting.pop()
+        inputs.ask("real", parent)
+        answer = inputs.ask("names", parent)
+        names = list(map(str, answer)) if isinstance(answer, list) else []
+        looked += len(names)
+        if looked > _MOST_NAMES or depth > _DEEPEST:
+            raise UsageError(
+                f"{directory}/modules has too many directories, or too deep ones, to be protected one by "
+                "one: remove what no submodule of yours needs"
+            )
+        inner = [name for name in names if _is_directory_itself(f"{parent}/{name}")]
+        if _MARKS & {*names} - {*inner}:
+            found.append(Path(parent))
+            own = (f"{parent}/{name}/config" for name in _NO_MODULES)
+            kept = {path.split("/")[-2] for path in own if inputs.ask("type", path) is not None}
+            inner = [name for name in inner if name in kept or name not in _NO_MODULES]
+        waiting += [(f"{parent}/{name}", depth + 1) for name in inner]
     return found
+
+
+def _is_directory_itself(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def first_line(path: Path, inputs: InputTracker) -> str:
