@@ -26,7 +26,7 @@ enum { MOST = PASSED / 2, BACKLOG = 128, ANSWER = 10000, PATIENCE = 5000 }; /* p
 
 static struct way host[2 * MOST], inner[2 * MOST];
 static size_t host_count, inner_count;
-static int asks[2] = {-1, -1}; /* of who makes the sandbox, and of who makes the ways */
+static int asks = -1; /* the end of who makes the sandbox; who makes the ways has the other */
 
 bool ports_wanted(const struct run *run)
 {
@@ -196,7 +196,7 @@ static void forget_inside(void)
     to_inside = -1;
 }
 
-static bool make_ways(const struct run *run, int network, bool waits)
+static bool make_ways(const struct run *run, int network, bool waits, int asked)
 {
     int pair[2], files[2 * MOST], got;
     unsigned short ports[2 * MOST];
@@ -207,7 +207,7 @@ static bool make_ways(const struct run *run, int network, bool waits)
     if ((inside = fork_child(NULL)) == 0) {
         signal(SIGPIPE, SIG_IGN);
         close(pair[0]);
-        close(asks[1]);
+        close(asked);
         be_inside(run, network, waits, pair[1], own);
     }
     close(pair[1]);
@@ -218,39 +218,48 @@ static bool make_ways(const struct run *run, int network, bool waits)
     return got >= 0;
 }
 
-static _Noreturn void be_beside(const struct run *run)
+/* At its end who is inside ends with this process. */
+static void serve(const struct run *run, int asked)
 {
-    int kept[2 * MOST + 1] = {asks[1]}, files[2 * MOST];
+    int files[2 * MOST];
     bool waits;
-    for (size_t index = 0; index < host_count; index++)
-        kept[1 + index] = host[index].listener;
-    lead_nowhere(0, 1);
-    close_others(kept, 1 + host_count);
-    signal(SIGPIPE, SIG_IGN);
-    while (take_files(asks[1], (struct iovec){&waits, sizeof waits}, files) == 1) {
-        bool made = make_ways(run, files[0], waits);
+    while (take_files(asked, (struct iovec){&waits, sizeof waits}, files) == 1) {
+        bool made = make_ways(run, files[0], waits, asked);
         close(files[0]);
-        if (send(asks[1], &made, sizeof made, MSG_NOSIGNAL) != sizeof made)
+        if (send(asked, &made, sizeof made, MSG_NOSIGNAL) != sizeof made)
             break;
         if (made && inner_count > 0)
-            carry(inner, inner_count, asks[1]);
+            carry(inner, inner_count, asked);
     }
-    _exit(0); /* and who is inside with us */
 }
 
 void ports_start(struct run *run)
 {
-    if (!ports_wanted(run))
-        return;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks) != 0)
+    if (ports_wanted(run))
+        asks = ports_beside(run, serve);
+}
+
+int ports_beside(const struct run *run, void (*work)(const struct run *, int))
+{
+    int pair[2], kept[1 + 2 * MOST];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         refuse_errno("no socket can be made");
     pid_t beside = fork_child(NULL);
-    if (beside == 0)
-        be_beside(run);
     if (beside < 0)
         refuse_errno("no process can be made");
-    close(asks[1]);
+    if (beside == 0) {
+        kept[0] = pair[1];
+        for (size_t index = 0; index < host_count; index++)
+            kept[1 + index] = host[index].listener;
+        lead_nowhere(0, 1);
+        close_others(kept, 1 + host_count);
+        signal(SIGPIPE, SIG_IGN);
+        work(run, pair[1]);
+        _exit(0);
+    }
+    close(pair[1]);
     ports_release();
+    return pair[0];
 }
 
 int network_of(pid_t process)
@@ -261,8 +270,8 @@ int network_of(pid_t process)
 bool ports_open(int network, bool waits)
 {
     bool made = false;
-    if (network < 0 || pass_files(asks[0], (struct iovec){&waits, sizeof waits}, &network, 1) != (ssize_t)sizeof waits ||
-        !wait_readable(asks[0], milliseconds() + ANSWER) || recv(asks[0], &made, sizeof made, 0) != sizeof made)
+    if (network < 0 || pass_files(asks, (struct iovec){&waits, sizeof waits}, &network, 1) != (ssize_t)sizeof waits ||
+        !wait_readable(asks, milliseconds() + ANSWER) || recv(asks, &made, sizeof made, 0) != sizeof made)
         made = false;
     if (!made)
         say("no ports lead to or from the sandbox");

@@ -27,6 +27,10 @@ int loopback_socket(int family, unsigned short port, int (*use)(int, const void 
 int ports_listen(int end, const void *address, unsigned length); /* for it: binds and listens */
 size_t ports_listeners(const struct way **ways); /* keeper: those of network.expose */
 
+/* Keeper: a process beside the sandbox does that work, with the listeners of network.expose, which this one closes, and with an end
+ * of a socket, of which the other is given. */
+int ports_beside(const struct run *run, void (*work)(const struct run *, int));
+
 /* Words of any size and descriptors, in one message. */
 enum { PASSED = 128 };
 ssize_t pass_files(int socket, struct iovec words, const int *files, size_t number);

@@ -3,7 +3,6 @@
  * connects to those that it exposes; the relay (vm.c) gets the connection, and the sandbox no network. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,11 +17,11 @@
 enum { PATIENCE = 5000 }; /* milliseconds */
 
 static const char *greeting;
-static int proxy_port, channel[2] = {-1, -1}; /* the process's end, and the relay's */
+static int proxy_port, channel = -1; /* the relay's end */
 
 int vmports_channel(void)
 {
-    return channel[1];
+    return channel;
 }
 
 /* ---- the process */
@@ -63,65 +62,46 @@ static int reach(const struct run *run, int32_t port)
     return end >= 0 ? end : loopback_socket(AF_INET6, (unsigned short)port, connected);
 }
 
-static void say_connection(struct vmports_said said, int end)
+static void say_connection(int relay, struct vmports_said said, int end)
 {
-    pass_files(channel[0], (struct iovec){&said, sizeof said}, &end, end >= 0);
+    pass_files(relay, (struct iovec){&said, sizeof said}, &end, end >= 0);
     close(end);
 }
 
 /* False: the sandbox has gone. */
-static bool answer(const struct run *run)
+static bool answer(const struct run *run, int relay)
 {
     struct vmports_said asked;
-    ssize_t got = recv(channel[0], &asked, sizeof asked, MSG_DONTWAIT);
+    ssize_t got = recv(relay, &asked, sizeof asked, MSG_DONTWAIT);
     if (got != sizeof asked)
         return got < 0 && (errno == EAGAIN || errno == EINTR);
-    say_connection(asked, reach(run, asked.port));
+    say_connection(relay, asked, reach(run, asked.port));
     return true;
 }
 
-static _Noreturn void serve(const struct run *run, const struct way *ways, size_t count)
+static void serve(const struct run *run, int relay)
 {
+    const struct way *ways;
+    size_t count = ports_listeners(&ways);
     struct pollfd each[1 + 2 * TUNNELS_PORTS];
     for (;;) {
-        each[0] = (struct pollfd){.fd = channel[0], .events = POLLIN};
+        each[0] = (struct pollfd){.fd = relay, .events = POLLIN};
         for (size_t index = 0; index < count; index++)
             each[1 + index] = (struct pollfd){.fd = ways[index].listener, .events = POLLIN};
         if (poll(each, 1 + count, -1) < 0)
             continue;
-        if (each[0].revents != 0 && !answer(run))
-            _exit(0);
+        if (each[0].revents != 0 && !answer(run, relay))
+            return;
         for (size_t index = 0; index < count; index++) {
             int end = each[1 + index].revents == 0 ? -1 : accept4(ways[index].listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
             if (end >= 0)
-                say_connection((struct vmports_said){-1, ways[index].port}, end);
+                say_connection(relay, (struct vmports_said){-1, ways[index].port}, end);
         }
     }
-}
-
-static _Noreturn void be_beside(const struct run *run)
-{
-    int kept[1 + 2 * TUNNELS_PORTS] = {channel[0]};
-    const struct way *ways;
-    size_t count = ports_listeners(&ways);
-    for (size_t index = 0; index < count; index++)
-        kept[1 + index] = ways[index].listener;
-    lead_nowhere(0, 1);
-    close_others(kept, 1 + count);
-    signal(SIGPIPE, SIG_IGN);
-    serve(run, ways, count);
 }
 
 void vmports_start(struct run *run)
 {
     greeting = run->plan.proxy ? egress_greeting(&proxy_port) : NULL;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0)
-        refuse_errno("no socket can be made");
-    pid_t beside = fork_child(NULL);
-    if (beside == 0)
-        be_beside(run);
-    if (beside < 0)
-        refuse_errno("no process can be made");
-    close(channel[0]);
-    ports_release();
+    channel = ports_beside(run, serve);
 }
