@@ -69,6 +69,7 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 bool feed_recorder(const char *content, size_t length);      /* recorder.c */
 bool feed_named(const unsigned char *content, size_t length); /* named.c */
 bool feed_tunnels(char *content, size_t length, size_t *taken); /* tunnelled.c */
+const char *feed_relay(const char *content, size_t length);      /* relayed.c */
 
 #include <setjmp.h>
 
@@ -341,6 +342,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'g':
         show_tunnels(content, length);
+        break;
+    case 'x':
+        show("%s", feed_relay(content, length));
         break;
     case 'w':
         show_device(ended);

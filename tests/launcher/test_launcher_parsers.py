@@ -243,6 +243,30 @@ def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
 
 
 @pytest.mark.needs("cc")
+def test_what_a_kernel_that_was_taken_over_says_to_the_relay(harness: Path) -> None:
+    """It is told no more than it is due, whatever that says: the harness looks at each count."""
+    most = 1 << 31
+    told = {
+        b"": "nothing",
+        frame(b"R"): "ready",
+        b"".join(frame(each, most - 1) for each in (b"L", b"A", b"K")): "ready",
+        b"".join(frame(each, -most) for each in (b"L", b"A", b"K")): "ready",
+        frame(b"K", 4096) * 300: "nothing",
+        frame(b"A") + frame(b"A", 1, 1): "nothing",
+        frame(b"O", body=b"x" * 5000) + frame(b"E", body=b"y"): "nothing",
+        frame(b"R") + frame(b"Z") * 9: "ready",
+        frame(b"R") + frame(b"X", 3) + b"\xff" * 9: "ended",
+        frame(b"M", body=b"\x1b[2Jno"): "refused",
+        frame(b"i", body=b"x"): "refused",  # what only the relay says
+        frame(b"B", 0, 0, 4096, 1): "refused",
+        b"O" + struct.pack("<I", (1 << 21) + 1): "refused",
+        frame(BEGIN, 1, THERE) + frame(CLOSE, 1): "nothing",
+        frame(CLOSE, 1): "refused",
+    }
+    assert fed(harness, [b"x" + each for each in told]) == list(told.values())
+
+
+@pytest.mark.needs("cc")
 def test_what_proc_tells_of_a_caller(harness: Path) -> None:
     """Signals that it would handle now, and the device of a mount."""
     sets = b"Name:\tx\nSigPnd:\t%s\nShdPnd:\t%s\nSigBlk:\t%s\nSigIgn:\t%s\n"
