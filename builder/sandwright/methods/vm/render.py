@@ -74,9 +74,9 @@ def render_vm(
 
 
 def guest_program() -> Artifact:
-    """`guest`, the first process of that kernel."""
+    """`guest`, the first process of the kernel inside."""
     program = GUEST.path("linux/amd64").read_bytes()
-    return Artifact(GUEST.name, program, "the first process of that kernel", executable=True)
+    return Artifact(GUEST.name, program, "the first process of the kernel inside", executable=True)
 
 
 def needs_amd64(policy: ResolvedPolicy) -> None:
