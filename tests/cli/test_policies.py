@@ -345,3 +345,11 @@ def test_lint_says_what_is_denied_though_git_tracks_it(project: Path) -> None:
         ("filesystem.deny[2]", "$PROJECT/tracked"),
         ("filesystem.deny[1]", "$PROJECT/tracked/.env"),
     ]
+
+
+def test_lint_finds_the_projects_policy(project: Path) -> None:
+    (project / "below").mkdir()
+    said = _run("lint", cwd=project / "below")
+    assert (said.status, said.text.strip()) == (0, f"{project}/sandbox.yaml: nothing found")
+    (project / "sandbox.yaml").unlink()
+    assert _run("lint", cwd=project / "below").status == 64

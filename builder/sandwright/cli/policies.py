@@ -12,6 +12,7 @@ from sandwright.cli import console
 from sandwright.cli.arguments import load_policy, read_file
 from sandwright.cli.trust import require_secrets
 from sandwright.errors import SandwrightError, UsageError, VerdictError
+from sandwright.places import above
 from sandwright.visible import one_line
 
 if TYPE_CHECKING:
@@ -127,8 +128,9 @@ def schema(*, document: str) -> None:
     console.line(encoder.dumps(schema, indent=2, sort_keys=True))
 
 
-def lint(*, file: str, facts: str = "") -> None:
-    """Show what is likely wrong in a profile or policy. Raise VerdictError for an error."""
+def lint(*, file: str = "", facts: str = "") -> None:
+    """Show what is likely wrong in a profile, or in the project's policy. Raise VerdictError for an error."""
+    file = file or above("sandbox.yaml")
     lines = list(_lint(file, facts))
     for _, line in lines:
         console.line(line)
