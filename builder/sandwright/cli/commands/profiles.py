@@ -36,7 +36,7 @@ COMMANDS = (
             Option(
                 "file",
                 "FILE",
-                "a Seatbelt profile (.sb), a seccomp profile (.json) or a policy (.yaml; default: sandbox.yaml)",
+                "a Seatbelt (.sb) or seccomp profile (.json), or a policy (.yaml; default: sandbox.yaml)",
             ),
         ),
         options=(FACTS,),
