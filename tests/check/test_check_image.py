@@ -213,7 +213,7 @@ def test_a_configuration(config: dict[str, Any], rules: list[tuple[str, str]], t
     assert found(tmp_path / "i", config=config) == rules
 
 
-ODD = [1, True, 1.5, "x", "\ud800", [], [1], [None], {}, {"a": 1}, {"a": None}]
+ODD = [1, True, 1.5, "x", "9" * 5000, [], [1], [None], {}, {"a": 1}, {"a": None}]
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,12 @@ def test_the_history(made_by: str, expected: bool, tmp_path: Path) -> None:
 )
 def test_what_is_missing(without: bytes, rule: str, tmp_path: Path) -> None:
     assert rule in [name for name, _ in found(tmp_path / "i", without=without)]
+
+
+def test_numbers_of_any_length_are_told(tmp_path: Path) -> None:
+    """Python makes no number of more than 4300 digits."""
+    made = checked(tmp_path / "i", file(b"etc/passwd", b"x:x:" + b"9" * 5000 + b":0::/:/bin/sh\n"))
+    assert "line 1 is no line of it" in [each.message for each in made.findings]
 
 
 def test_accounts_with_two_meanings(tmp_path: Path) -> None:

@@ -285,6 +285,14 @@ def test_shadow_files_follow_where_there_are_any() -> None:
     assert added[b"etc/gshadow"] == b"root:*::\nagent:!::x\n"
 
 
+def test_strange_lines_of_a_base() -> None:
+    """Numbers that are too long for Python, or for chown(2), and members that are no UTF-8."""
+    base = {b"etc/group": b"users:x:100:\xff\nlong:x:" + b"9" * 5000 + b":\nhigh:x:4294967295:\nlast:x:7:\n"}
+    added = accounts.extended(base, [], [ImageGroup(name="users", gid=100, members=("a",))])
+    assert added[b"etc/group"].startswith(b"users:x:100:\xff,a\n")
+    assert accounts.names(b"", base[b"etc/group"]).groups == {"root": 0, "users": 100, "last": 7}
+
+
 def test_nothing_to_add_changes_nothing() -> None:
     assert accounts.extended(BASE, [], []) == {}
     assert accounts.extended(BASE, [], [ImageGroup(name="users", gid=100, members=("root",))]) == {}

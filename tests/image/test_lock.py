@@ -151,6 +151,10 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda data: data.update(epoch="1"),
         "lock.json: epoch: must be a time in seconds",
     ),
+    "a time that no date says": (
+        lambda data: data.update(epoch=253_402_300_800),
+        "lock.json: epoch: must be a time in seconds",
+    ),
     "no platforms": (
         lambda data: data.update(platforms={}),
         "lock.json: platforms: must be a mapping that is not empty",

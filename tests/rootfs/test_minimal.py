@@ -225,6 +225,13 @@ def test_hostile_names_end_in_an_error_of_ours(tmp_path: Path) -> None:
     chosen = select(root, "/bin/p", keep=("/d",))
     assert {"/d/loop", "/d/good"} <= kept(chosen)
     assert "/d/loop: it is a link that leads in a circle" in chosen.missing
+    (root / "var/lib/dpkg/info").mkdir(parents=True)
+    (root / "var/lib/dpkg/status").write_bytes(b"Package: p\n")
+    (root / "var/lib/dpkg/info/p.list").write_bytes(b"/bin/p\n/\xff/x\n")
+    assert "does not have it" in select(root, "/bin/p").left_out[b"/\xff/x"]
+    late = elffiles.dlopen_note({"soname": ["lib\ud800.so"], "priority": "required"})
+    build(root, {"bin/q": elffiles.program(notes=late)})
+    assert "/bin/q" in kept(select(root, "/bin/q"))
     for line in (b"/bin/p\n/a\0b\n", b"/bin/p\n/" + b"x" * 5000 + b"/y\n"):
         build(root, {"var/lib/dpkg/status": b"Package: p\n"} if not (root / "var").exists() else {})
         (root / "var/lib/dpkg/info").mkdir(exist_ok=True)

@@ -440,6 +440,11 @@ REFUSED = {
     ),
     "manifest too large": (manifest_bytes(b'{"a":"' + b"x" * (4 << 20) + b'"}'), "at most 4194304 are read"),
     "config too large": (in_config(padding="x" * (8 << 20)), "at most 8388608 are read"),
+    "half of a character": (in_config(config={"Entrypoint": ["/bin/\ud800"]}), "half of a character"),
+    "a number without an end": (
+        index_text('{"schemaVersion": 2, "manifests": [], "annotations": {"a": 1e999}}'),
+        "1e999 is larger than any number",
+    ),
     "layers no array": (in_manifest(layers={}), "expected an array"),
     "layer to be fetched elsewhere": (
         in_layer(

@@ -156,6 +156,16 @@ def test_answers_are_read_with_care(output: bytes, expected: ProbeAnswer) -> Non
     assert answers(output, 1, word="w") == [expected]
 
 
+@pytest.mark.parametrize(
+    ("detail", "name"),
+    [("9", "SIGKILL"), ("0", "ended"), ("²", "signal ²"), ("9" * 5000, "signal " + "9" * 5000)],
+    ids=["a signal", "none", "no digit", "too long"],
+)
+def test_signals_have_names(detail: str, name: str) -> None:
+    """Also those that somebody else's sandbox makes up."""
+    assert answers(f"w 0 signal {detail}\n".encode(), 1, word="w")[0].name == name
+
+
 def test_lines_may_be_arguments(program: Path, tmp_path: Path) -> None:
     lines = [line(each, 0, word="w") for each in (attempt("echo", "on"), attempt("read", tmp_path / "none"))]
     result = process.run(program, "--lines", "42", *lines, check=False)

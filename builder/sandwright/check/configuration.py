@@ -152,7 +152,7 @@ def _rest(config: Mapping[str, Any]) -> Iterator[ImageFinding]:
     stop = config.get("StopSignal") or "SIGTERM"
     name = stop if stop.startswith("SIG") else f"SIG{stop}"
     known = name in signal.Signals.__members__ or _REAL_TIME.fullmatch(name) is not None
-    if not known and not (stop.isascii() and stop.isdigit() and 0 < int(stop) < 65):
+    if not known and not (stop.isascii() and stop.isdigit() and len(stop) < 4 and 0 < int(stop) < 65):
         yield ImageFinding("config/signal", "StopSignal", f"'{stop}' is no signal of Linux")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _MACHINES = {"amd64": 62, "arm64": 183, "386": 3, "arm": 40, "riscv64": 243, "pp
 """e_machine by Go's name of the architecture (gABI; image-spec config.md)."""
 
 _NOBODY = 65534
+_ID = re.compile("[0-9]{1,20}")
 _SHADOW_MODE = 0o007
 _ELSEWHERE, _LOCKED = "x", ("*", "!")
 """A password's place: it stands in shadow; there is none that fits."""
@@ -77,7 +79,7 @@ def read_lines(raw: bytes, *, fields: int) -> tuple[list[AccountLine], list[int]
         if not line.strip() or line[0] in "#+-":
             continue
         parts = line.split(":")
-        if len(parts) != fields or not parts[0] or not parts[2].isascii() or not parts[2].isdigit():
+        if len(parts) != fields or not parts[0] or not _ID.fullmatch(parts[2]):
             broken.append(number)
             continue
         lines.append(AccountLine(parts[0], int(parts[2]), parts[1]))

@@ -5,6 +5,7 @@ Formats: passwd(5), group(5), shadow(5), gshadow(5).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 PASSWD, GROUP, SHADOW, GSHADOW = b"etc/passwd", b"etc/group", b"etc/shadow", b"etc/gshadow"
 FILES = (PASSWD, GROUP, SHADOW, GSHADOW)
 
+_ID, _HIGHEST = re.compile(rb"[0-9]{1,10}"), 2**32 - 2
 _LOCKED = "!"
 """A password field that no password matches."""
 
@@ -99,14 +101,14 @@ def passwd_line(user: ImageUser) -> bytes:
 
 def group_line(group: ImageGroup, members: Iterable[str]) -> bytes:
     """The line of a group in `group`."""
-    return f"{group.name}:x:{group.gid}:{','.join(members)}\n".encode()
+    return f"{group.name}:x:{group.gid}:{','.join(members)}\n".encode("utf-8", "surrogateescape")
 
 
 def _with_members(line: bytes, group: ImageGroup) -> bytes:
     fields = line.rstrip(b"\n").split(b":")
     if len(fields) < 4 or fields[0] != group.name.encode():
         return line
-    members = [member for member in fields[3].decode().split(",") if member]
+    members = [member for member in fields[3].decode("utf-8", "surrogateescape").split(",") if member]
     return group_line(group, dict.fromkeys([*members, *group.members]))
 
 
@@ -118,7 +120,7 @@ def _third_fields(content: bytes) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in content.split(b"\n"):
         fields = line.split(b":")
-        if len(fields) >= 4 and fields[0] and fields[2].isdigit():
+        if len(fields) >= 4 and fields[0] and _ID.fullmatch(fields[2]) and int(fields[2]) <= _HIGHEST:
             found.setdefault(fields[0].decode("utf-8", "replace"), int(fields[2]))
     return found
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import ArchiveRefused, DocumentError, Problem, UsageError
-from sandwright.image.lock import ARCHITECTURES, FILE, SCHEMA, parse_json, read_file, write_file
+from sandwright.image.lock import ARCHITECTURES, FILE, SCHEMA, is_time, parse_json, read_file, write_file
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
@@ -103,7 +103,7 @@ def _lock(data: object) -> BaseLock:
     if not isinstance(reference, str):
         raise ValueError("reference must be a string")
     parse_reference(reference)
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**40:
+    if not is_time(epoch):
         raise ValueError("epoch must be a time in seconds")
     platforms = data["platforms"]
     if not isinstance(platforms, dict) or not platforms or not platforms.keys() <= ARCHITECTURES.keys():

@@ -263,6 +263,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number of JSON")
 
 
+_YEAR_10000 = 253_402_300_800
 _VERSION = r"(?:[0-9]+:)?[0-9][A-Za-z0-9.+~-]*"
 _NAME = r"[a-z0-9][a-z0-9+.-]+"
 
@@ -274,6 +275,11 @@ def _matches(pattern: str) -> Callable[[object], bool]:
 
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40
+
+
+def is_time(value: object) -> bool:
+    """Whether it is a time in seconds since 1970 that a date can say."""
+    return _count(value) and isinstance(value, int) and value < _YEAR_10000
 
 
 _FIELDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
@@ -305,7 +311,7 @@ class _Reader:
         )
         self._check(_matches("sha256:[0-9a-f]{64}")(data["definition"]), "definition", "must be sha256:…")
         self._check(_matches("[a-z][a-z0-9-]*")(data["suite"]), "suite", "must be the code name of a suite")
-        self._check(_count(data["epoch"]), "epoch", "must be a time in seconds")
+        self._check(is_time(data["epoch"]), "epoch", "must be a time in seconds")
         if not isinstance(data["platforms"], dict) or not data["platforms"]:
             self._check(False, "platforms", "must be a mapping that is not empty")
             return None

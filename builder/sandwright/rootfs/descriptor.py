@@ -7,6 +7,7 @@ before it is used, a document before it counts as a manifest or an index (CVE-20
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,7 @@ HEX_LENGTH = {"sha256": 64, "sha512": 128}
 
 _DIGEST = re.compile(r"([a-z0-9]+(?:[+._-][a-z0-9]+)*):([a-zA-Z0-9=_-]+)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "i386": "386", "armhf": "arm"}
 _IMPLIED_VARIANT = {"amd64": "v1", "arm64": "v8", "arm": "v7"}
 
@@ -168,9 +170,13 @@ def parse_json(raw: bytes, where: str) -> dict[str, Any]:
 
 
 def parse_json_value(raw: bytes, where: str) -> object:
-    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, on which parsers differ."""
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no half characters, on which parsers differ."""
     try:
-        value: object = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value: object = json.loads(
+            raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
+        if _SURROGATE.search(raw):
+            _check_whole(value)
     except (ValueError, RecursionError) as error:
         raise ArchiveRefused(f"{where}: not valid JSON: {error}") from error
     return value
@@ -238,6 +244,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"key {twice[:60]!r} twice")
     return found
+
+
+def _check_whole(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a character (a lone surrogate)") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is larger than any number that is kept")
+    return number
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -302,6 +302,7 @@ def _dlopen_notes(data: bytes, end: str) -> Iterator[Dlopen]:
 def _dlopen_rows(raw: bytes) -> Iterator[Dlopen]:
     try:
         rows = json.loads(raw.rstrip(b"\0").decode())
+        json.dumps(rows, ensure_ascii=False).encode()  # no half of a character in it
     except (ValueError, RecursionError):
         return
     for row in rows if isinstance(rows, list) else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -30,6 +31,7 @@ from sandwright.render.rendered import Rendered, render_with
 OLDEST = 30
 """The oldest minor version: before it a Pod's user namespace is not there by itself (hostUsers)."""
 
+_MINOR = re.compile("[0-9]{1,6}")
 _ROOT = str(Path(__file__).parents[3])
 _CODE = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -70,7 +72,7 @@ class Kubernetes(Launched):
         except HostError as error:
             return Preflight(self.name, "not-started", str(error))
         minor = text(version, "minor").rstrip("+")
-        if text(version, "major") != "1" or not minor.isdigit() or int(minor) < OLDEST:
+        if text(version, "major") != "1" or not _MINOR.fullmatch(minor) or int(minor) < OLDEST:
             found = text(version, "gitVersion")[:40]
             return Preflight(
                 self.name, "not-started", f"the cluster is {found}; it must be 1.{OLDEST} or later"

@@ -209,7 +209,7 @@ class DependencyClosure:
 
     def _not_data(self, path: bytes, package: str) -> str:
         """Why a file of a package is not kept as its data; empty when it is."""
-        if str(PurePosixPath(os.fsdecode(path)).parent).encode() in self._rules.programs:
+        if os.fsencode(PurePosixPath(os.fsdecode(path)).parent) in self._rules.programs:
             return f"another program of package {package}"
         if any(patterns.matches(pattern, path) for pattern in self._rules.but):
             return ""
@@ -230,7 +230,7 @@ class DependencyClosure:
                 if self._root.locate(link_path, follow=False).is_link:
                     self._books.keep(link_path, reason)
             for among, about in rule.ask:
-                self._books.ask(match.expand(about.encode()).decode(), path, match.expand(among))
+                self._books.ask(_text(match.expand(about.encode())), path, match.expand(among))
 
     def _unused(self, wanted: Iterable[bytes]) -> list[bytes]:
         """Those of the patterns that no rule has named before."""

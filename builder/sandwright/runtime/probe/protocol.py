@@ -45,8 +45,8 @@ class ProbeAnswer:
         if self.kind == "signal":
             if self.detail == "0":
                 return "ended"
-            known = self.detail.isdigit() and int(self.detail) in set(signal.Signals)
-            return signal.Signals(int(self.detail)).name if known else f"signal {self.detail}"
+            known = [each.name for each in signal.Signals if str(each.value) == self.detail]
+            return known[0] if known else f"signal {self.detail}"
         return self.detail if self.kind == "errno" else self.kind
 
     def __str__(self) -> str:
