@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright import process
 from sandwright.methods.user.acl import ACCESS, AccessList, decode, encode, of_mode
 from sandwright.methods.user.sharing import let_through, passes, read, share, unshare
 from thorough import examples
@@ -124,3 +125,20 @@ def test_passing_through_is_not_seeing(tmp_path: Path) -> None:
     assert passes(closed, 4711)
     assert not passes(closed, 4712)
     assert read(closed).permissions(4711) == 1
+
+
+def test_what_lies_too_deep_is_left(tmp_path: Path) -> None:
+    """The account can make it so, directory by directory, and is removed nevertheless."""
+    above = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=above)
+        below = os.open("d", os.O_RDONLY, dir_fd=above)
+        os.close(above)
+        above = below
+    os.close(above)
+    try:
+        for change in (share, unshare):
+            assert change(tmp_path, 4711) == ["1 left as they are: they lie too deep"]
+        assert not read(tmp_path / "d" / "d").users
+    finally:
+        process.run("rm", "-rf", tmp_path / "d")

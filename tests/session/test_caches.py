@@ -99,6 +99,15 @@ def test_caches_are_removed_when_asked_but_not_those_in_use(person: Project) -> 
     assert outside.stat().st_mode & 0o777 == 0o555
 
 
+def test_a_cache_that_is_too_deep_for_a_path(person: Project) -> None:
+    """A program inside can make it so, directory by directory."""
+    script = 'mkdir "$_"; chdir "$_" for $ENV{PIP_CACHE_DIR}; mkdir("d") && chdir "d" || die for 1 .. 1500'
+    assert person.run("perl", "-e", script).returncode == 0
+    done = person.sandwright("cleanup", "--caches")
+    assert (done.returncode, done.stdout.decode()) == (0, f"removed cache {_place(person)}\n"), done.stderr
+    assert not _place(person).exists()
+
+
 def test_a_home_that_no_policy_can_name_is_told(person: Project) -> None:
     person.environment["HOME"] = f"{person.root}/.."
     done = person.run("true")

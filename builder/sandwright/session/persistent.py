@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from pathlib import Path, PurePosixPath
 
 from sandwright import places
@@ -73,9 +72,10 @@ def unused_caches() -> list[Leftover]:
 
 def remove_cache(path: str) -> None:
     """Remove a cache. Raise HostError when some of it stays."""
-    for _, _, _, folder in os.fwalk(path):  # Go makes the directories of its modules read-only
-        os.fchmod(folder, 0o700)
+    from sandwright import process  # noqa: PLC0415 - rarely needed
+    from sandwright.errors import CommandFailed  # noqa: PLC0415
+
     try:
-        shutil.rmtree(path)
-    except OSError as error:
+        process.remove_tree(path)
+    except CommandFailed as error:
         raise places.error(f"{path} can't be removed: {error}") from error

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Terminal
 from sandwright.methods.landlock.render import render_landlock
@@ -55,8 +55,8 @@ class Landlock(Launched):
             yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
-        """Remove it."""
-        shutil.rmtree(Path(leftover.name))
+        """Remove it. Raise CommandFailed when some of it stays."""
+        process.remove_tree(leftover.name)
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - each run makes a directory of its own there

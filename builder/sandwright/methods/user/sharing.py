@@ -19,6 +19,9 @@ from sandwright.methods.user import acl
 from sandwright.methods.user.acl import ACCESS, DEFAULT, EXECUTE, READ, WRITE, AccessList
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DEEPEST = 400
+"""Directories in each other that are gone through: each takes a descriptor, and a part of Python's stack."""
+
 _CROWDED = "a file has other names elsewhere, and may be somebody else's"
 
 
@@ -131,8 +134,12 @@ def _changed(tree: Path, owners: set[int], change: Change) -> list[str]:
 def _opened(tree: Path, left: Left) -> Iterator[tuple[int, os.stat_result]]:
     """Every directory and plain file of a tree on one file system, open for as long as it is looked at."""
     device = tree.stat().st_dev
-    for _, directories, files, parent in os.fwalk(tree, follow_symlinks=False):
+    top = len(tree.parts)
+    for path, directories, files, parent in os.fwalk(tree, follow_symlinks=False):
         status = os.fstat(parent)
+        if directories and path.count("/") - top >= _DEEPEST:
+            directories.clear()
+            left.add("they lie too deep")
         if status.st_dev != device:
             directories.clear()
             left.add("they are on another file system")
