@@ -9,6 +9,7 @@ import pytest
 from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy import load
+from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import METHODS, PRESETS
 from sandwright.policy.resolved import ResolvedPolicy
@@ -65,6 +66,22 @@ def test_presets_resolve(name: str, facts: HostFacts) -> None:
 def test_the_presets_that_are_named_are_those_that_ship() -> None:
     shipped = {path.stem for path in Path(load.__file__).parent.joinpath("presets").glob("*.yaml")}
     assert shipped == {*PRESETS, "built-in"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".opencode/plugin/x.js",  # OpenCode 1.18.33 runs it at its start
+        ".claude/skills/x/SKILL.md",
+        ".claude/workflows/x.js",
+    ],
+)
+def test_what_agents_on_the_host_start_by_themselves_stays(path: str, tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    policy = Policy.from_text("method: bwrap")
+    found = collect(policy, project=tmp_path, environ={"HOME": str(tmp_path.parent)})
+    assert not policy.resolve(found).is_path_writable(str(tmp_path / path))
+    assert policy.resolve(found).is_path_writable(str(tmp_path / "x" / path.replace(".", "", 1)))
 
 
 def test_strict_is_at_least_as_strict_as_default() -> None:

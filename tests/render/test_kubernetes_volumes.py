@@ -24,9 +24,9 @@ from sandwright.policy.facts import HostEntry
 PROTECTED = (
     ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".claude", ".codex", ".config", ".cursor",
     ".devcontainer", ".devcontainer.json", ".envrc", ".exrc", ".gemini", ".gitconfig",
-    ".husky", ".idea", ".mcp.json", ".nvim.lua", ".pre-commit-config.yaml", ".profile", ".ripgreprc",
-    ".sandbox", ".vim", ".vimrc", ".vscode", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
-    "commondir", "refs", "sandbox.yaml",
+    ".husky", ".idea", ".mcp.json", ".nvim.lua", ".opencode", ".pre-commit-config.yaml",
+    ".profile", ".ripgreprc", ".sandbox", ".vim", ".vimrc", ".vscode", ".zlogin", ".zlogout", ".zprofile",
+    ".zshenv", ".zshrc", "commondir", "refs", "sandbox.yaml",
 )  # fmt: skip
 """What lies at the top of a project and is protected, or is on the way to that."""
 

@@ -271,3 +271,14 @@ def test_nothing_is_asked_where_nothing_was_made(project: Project, agent: Path) 
         ended = project.run("sh", "-c", f"echo x >'{agent}/code'; echo x >'{agent}/settings.json'; exit 0")
         assert (ended.returncode, _made(ended.stderr)) == (0, [])
     assert (agent / "settings.json").read_text() == HOOKS
+
+
+@pytest.mark.needs("bwrap")
+def test_settings_of_agents_that_name_programs_are_told(project: Project) -> None:
+    """They may be made: an agent inside would find a directory in the place of an absent one."""
+    names = ("opencode.json", "opencode.jsonc", ".aider.conf.yml")
+    done = project.run("sh", "-c", f"for each in {' '.join(names)}; do echo >$each; done")
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        told = f"new or changed while it ran: {project.root}/{name}: programs of the host may run"
+        assert told in done.stderr.decode()

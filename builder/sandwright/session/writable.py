@@ -11,9 +11,9 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
 from sandwright.render.covers import git_directories
 
-_NAMED = ("sandbox.yaml", ".gitmodules")
+_NAMED = ("sandbox.yaml", ".gitmodules", "opencode.json", "opencode.jsonc", ".aider.conf.yml")
 """Names that are told of though a run may write them: a policy; where Git gets submodules from, which it asks
-only `git submodule` for."""
+only `git submodule` for; settings of agents, who would fail inside over a directory in their place."""
 
 _STATES = ("rebase-apply", "rebase-merge", "sequencer")
 """What Git on the host would continue in the main work tree; a run in a linked one has its own."""

@@ -20,5 +20,5 @@ manifests() {
     "$@" proxy-networkpolicy.yaml fdb5d4498fa445b62931842afc9fc26c9c7c7f489a3121ea540254a94206aff9
     "$@" proxy-service.yaml d7edef56170257b6762e24b694ddadb085368cb16ea2aeb1e4817f950fc851ce
     "$@" proxy-deployment.yaml 8b0af07e1263efb1f618f1931098199df4ad32b25d28ee00538a9d8252fa8500
-    "$@" job.yaml 365fe4a41d33d2fcec14e32659350ea0f157f074193b88ecff8b8c29565f55ee
+    "$@" job.yaml 7f0abb68d1aba46b77a754b99948eb197a3d67f6a1223a29db86a323f1d05d1a
 }

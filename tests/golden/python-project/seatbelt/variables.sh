@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=93efa002c5cb9b28f873794cb73499435547eb09e577903ae729278d131d43cb
+sw_profile=896c5d6d744e6a1bef5a2c14523b23f2b342f65a0963fb26722ce887f7c7ab7d
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=d0f7f996d8578a6f5174dfaa3b1c7fc7a2220ed5bc37597601b45f520df856f1
+sw_profile=7d0dbc53178f1c967a52c9a460c389fe40401281be7868944caffb64d481770e
 inside() {
     "$@" \
         /Users/ada/project/work \
