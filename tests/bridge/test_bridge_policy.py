@@ -192,6 +192,7 @@ def test_a_secret_of_the_home_and_containers(place: World, method: str) -> None:
     [
         ("my.git", "leads to .*/git: give it its own name here"),
         ("script-of-the-sandbox", "python may be written by the sandbox"),
+        ("link-of-the-sandbox", "link-of-the-sandbox may be written by the sandbox"),
     ],
 )
 def test_programs_that_the_sandbox_could_steer(program: str, said: str) -> None:
@@ -201,6 +202,10 @@ def test_programs_that_the_sandbox_could_steer(program: str, said: str) -> None:
         if program == "my.git":
             (tools / program).rename(tools / "git")
             (tools / program).symlink_to("git")
+        if program == "link-of-the-sandbox":  # neither where it begins nor where it leads
+            (tools / program).rename(tools / "real")
+            (made.project / "link").symlink_to(tools / "real")
+            (tools / program).symlink_to(made.project / "link")
         if program == "script-of-the-sandbox":
             (made.project / "python").symlink_to("/bin/sh")
             (tools / program).write_text(f"#!{made.project}/python -E\n")

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sandwright import process
 from sandwright.bridge.configuration import ShimProgram
 from sandwright.bridge.environment import KEPT, check_secret_names
 from sandwright.bridge.grammar import compile_grammar
@@ -25,9 +26,9 @@ def reach(policy: ResolvedPolicy) -> Reach:
 
 
 def _writes(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether the sandbox may write a path of the host, by this name or by that which links lead to."""
-    names = {path, str(Path(path).resolve())}
-    return any(policy.filesystem.tree.changes_host(policy.canonical(name)) for name in names)
+    """Whether the sandbox may write a path of the host, by name, where that leads, or a link between."""
+    changes = policy.filesystem.tree.changes_host
+    return changes(policy.canonical(path)) or process.leads(path, changes) is None
 
 
 def _reads(policy: ResolvedPolicy, path: str) -> bool:
