@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,28 @@ pytestmark = pytest.mark.needs("bwrap", "cc")
 
 def test_what_is_rendered_is_green(prove_with: Prove) -> None:
     assert prove_with("bwrap", POLICY.replace("files: 256", "files: 256, time: 30s"), runs=True) == {}
+
+
+OPENED = POLICY.replace("deny: [", "deny: [$PROJECT/closed, ").replace(
+    "write: [", "write: [$PROJECT/closed/a/own, $PROJECT/closed/b, "
+)
+
+
+@pytest.mark.parametrize("beside", [[], ["a/file"], ["c"]])
+def test_the_way_to_what_is_open_in_a_denied_directory_is_no_leak(
+    prove_with: Prove, tmp_path: Path, beside: list[str]
+) -> None:
+    """As under `~/.local/state/sandwright`, where an agent's state is open, and perhaps alone."""
+    closed = tmp_path / "project/closed"
+    for each in ("a/own", "b"):
+        (closed / each).mkdir(parents=True)
+    for each in beside:
+        (closed / each).write_text("secret")
+    assert prove_with("bwrap", OPENED) == {}
+    words = (("--tmpfs", "{project}/closed"), ("--remount-ro", "{project}/closed"))
+    seen = prove_with("bwrap", OPENED, several(*(without_words(*each) for each in words)))
+    assert [each for each in seen if each.endswith("/closed")]
+    assert all(f"stat {closed / each} → ok" in " ".join(seen.values()) for each in beside)
 
 
 _UTS = several(without_words("--unshare-uts"), without_words("--hostname", "sandbox"))

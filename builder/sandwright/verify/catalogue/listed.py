@@ -7,9 +7,10 @@ written without a byte, modes are set to what they are, and what is created has 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.policy.paths import ancestors, is_inside
@@ -40,6 +41,9 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     if nowhere:
         yield _absent_probe(nowhere, subject)
 
+
+_TRIED = 3
+"""Of what is in a denied directory."""
 
 _PLACES, _NAMES = 4, 4
 """Directories, and names in each, that are tried: all are alike."""
@@ -153,20 +157,17 @@ def _unique(directory: str, subject: ProofSubject) -> Path:
 
 def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[ProbeStep]:
     path = Path(rule.path)
-    inside = _entries(path)
+    opened = [each.path for each in subject.policy.filesystem.rules if each.kind != "deny"]
+    inside = list(itertools.islice(_closed(path, opened), _TRIED))
     if not masked:
         yield ProbeStep(attempt("stat", path), "foreign", lacks=(_identity(path),))
-        yield from (
-            ProbeStep(attempt("stat", path / each), "foreign", lacks=(_identity(path / each),))
-            for each in inside
-        )
+        yield from (ProbeStep(attempt("stat", each), "foreign", lacks=(_identity(each),)) for each in inside)
     elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
         yield step("hidden.attributes", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
-        yield from (step("hidden.attributes", "stat", path / each) for each in inside)
-        yield ProbeStep(
-            attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside)
-        )
+        yield from (step("hidden.attributes", "stat", each) for each in inside)
+        names = tuple(os.fsencode(each.name) for each in inside if each.parent == path)
+        yield ProbeStep(attempt("list", path), "hidden.list", lacks=names)
         yield step("hidden.create", "create", _unique(rule.path, subject))
     else:
         yield ProbeStep(attempt("length", path), "hidden.file", value=b"0")
@@ -178,15 +179,21 @@ def _own(path: Path, subject: ProofSubject) -> bool:
     return any(rule.private for rule in subject.policy.filesystem.tree.deciding(str(path))[:1])
 
 
-def _entries(directory: Path) -> list[str]:
-    """Up to three names in it.
+def _closed(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
+    """What is in a denied directory, or on the way to what is opened in it, which is there inside.
 
     Some have nothing, which then says nothing, and that is all that can be asked.
     """
     try:
-        return sorted(os.listdir(directory))[:3]  # noqa: PTH208 - names
+        names = sorted(os.listdir(directory))  # noqa: PTH208 - names
     except OSError:
-        return []
+        return
+    for path in (directory / name for name in names):
+        below = [each for each in opened if is_inside(each, str(path))]
+        if not below:
+            yield path
+        elif str(path) not in below:
+            yield from _closed(path, below)
 
 
 def _identity(path: Path) -> bytes:
