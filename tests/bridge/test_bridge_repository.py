@@ -85,6 +85,22 @@ def test_files_that_git_would_not_have_written(place: World, name: str, content:
         read_refs(workspace, find_repository(workspace, ()))
 
 
+@pytest.mark.parametrize("name", ["{0}", "d{0}/x", "{0}.lock", "no ref {0}"])
+def test_refs_without_an_end(place: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """They are counted whatever they are called and hold: each takes time and memory of the host's."""
+    for number in range(20):
+        file = place.project / ".git/refs" / name.format(number)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("nothing\n")
+    workspace = OpenWorkspace(place.project)
+    found = find_repository(workspace, ())
+    monkeypatch.setattr("sandwright.bridge.repository.MAX_NAMES", 60)
+    assert set(read_refs(workspace, found).names) == {"refs/heads/main"}
+    monkeypatch.setattr("sandwright.bridge.repository.MAX_NAMES", 15)
+    with pytest.raises(Refused, match="too many files"):
+        read_refs(workspace, found)
+
+
 @pytest.mark.parametrize("said", ["gitdir: /etc", "gitdir: ../../outside", "gitdir: \0", "x", ""])
 def test_a_repository_that_lies_elsewhere(place: World, said: str) -> None:
     below = place.project / "below"

@@ -32,7 +32,7 @@ MAX_LINE = 4096
 """Bytes of a file that holds one line: HEAD, `commondir`, a ref."""
 
 MAX_NAMES = 500_000
-"""Files in one directory."""
+"""Files in one directory, and in all below `refs`."""
 
 MAX_ALLOCATION = 1 << 30
 """Bytes that git takes at once. Blobs above core.bigFileThreshold (half of it) it reads piece by piece; only
@@ -108,7 +108,7 @@ def read_refs(workspace: OpenWorkspace, place: RepositoryLocation) -> Refs:
         for value, name in _pairs(_bytes(fd, "packed-refs", missing=b"", most=MAX_LIST)):
             _add(names, name, value)
         listed = _bytes(fd, "shallow", missing=b"", most=MAX_LIST)
-        for name, value in _loose_refs(fd, "refs", depth=0):
+        for name, value in _loose_refs(fd, "refs", depth=0, looked=itertools.count(1)):
             _add(names, name, value)
     if not (_HEX.fullmatch(head) or (head.startswith("ref: refs/") and is_ref(head[5:]))):
         raise Refused("HEAD says nothing that git would have written")
@@ -142,8 +142,11 @@ def bare_environment() -> dict[str, str]:
     }
 
 
-def _loose_refs(fd: int, path: str, *, depth: int) -> Iterator[tuple[str, str]]:
-    """The refs that have a file of their own, below a directory of refs. Links are none."""
+def _loose_refs(fd: int, path: str, *, depth: int, looked: Iterator[int]) -> Iterator[tuple[str, str]]:
+    """The refs that have a file of their own, below a directory of refs. Links are none.
+
+    `looked` counts what lies there. Raise Refused when it is too much.
+    """
     if depth > 12:
         return
     name = path.rpartition("/")[2]
@@ -152,11 +155,15 @@ def _loose_refs(fd: int, path: str, *, depth: int) -> Iterator[tuple[str, str]]:
     except OSError:
         return
     try:
+        listed = []
         with os.scandir(directory) as entries:
-            listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for entry in entries:
+                listed.append((entry.name, entry.is_dir(follow_symlinks=False)))
+                if next(looked) > MAX_NAMES:
+                    raise Refused("the repository has too many files below refs")
         for each, is_directory in listed:
             if is_directory:
-                yield from _loose_refs(directory, f"{path}/{each}", depth=depth + 1)
+                yield from _loose_refs(directory, f"{path}/{each}", depth=depth + 1, looked=looked)
             elif is_ref(f"{path}/{each}"):
                 yield f"{path}/{each}", _small(directory, each, missing="").strip()
     finally:
