@@ -380,6 +380,24 @@ def test_the_task(tmp_path: Path) -> None:
     assert b"0 errors" in accepted.stdout
 
 
+def test_an_image_writes_no_line_of_its_own(tmp_path: Path) -> None:
+    """What begins a line is ours: a code host obeys `::stop-commands::`, and a person believes `0 errors`."""
+    fake = "x\n::stop-commands::y\ni linux/amd64: 1 layers, 1 kB, 0 errors, 0 warnings"
+    config = {
+        "WorkingDir": fake,
+        "Env": [f"{fake}_TOKEN=abcdefgh", f"PATH={fake}"],
+        "StopSignal": fake,
+        "Cmd": [fake],
+    }
+    made = checked(tmp_path / "i", config=config)
+    assert sum("\n" in f"{each}" for each in made.findings) > 3, "the control: the findings have it"
+    words = ("-P", "-c", "from sandwright.cli import main; main()", "check-image", tmp_path / "i")
+    ended = process.run(sys.executable, *words, check=False, timeout=60)
+    starts = [line.split(b" ")[0] for line in (ended.stdout + ended.stderr.encode()).splitlines()]
+    assert set(starts) <= {b"error:", b"warning:", b"i", b"sandwright:", b"look"}
+    assert b"x\\n::stop-commands::y" in ended.stdout
+
+
 def test_findings_are_sorted_and_told_once() -> None:
     one = ImageFinding("layer/name", "b", "x")
     assert str(one) == "error: layer/name: b: x"

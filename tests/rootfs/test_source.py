@@ -280,6 +280,18 @@ def test_what_can_not_be_chosen(wanted: str | None, ref: str | None, message: st
     assert message in str(raised.value)
 
 
+def test_a_name_with_a_line_break_is_listed_in_one(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "layout")
+    names = [{"org.opencontainers.image.ref.name": f"{each}\n::error::x"} for each in "ab"]
+    layout.index(
+        *({**layout.image(HELLO, change_config={"author": str(each)}), "annotations": each} for each in names)
+    )
+    with pytest.raises(UsageError) as raised:
+        open_image(layout.path)
+    assert r"a\n::error::x" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def test_two_images_of_a_platform_are_chosen_by_name(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "layout")
     one, two = layout.image(HELLO), layout.image(TOP)
@@ -440,6 +452,12 @@ REFUSED = {
     ),
     "manifest too large": (manifest_bytes(b'{"a":"' + b"x" * (4 << 20) + b'"}'), "at most 4194304 are read"),
     "config too large": (in_config(padding="x" * (8 << 20)), "at most 8388608 are read"),
+    "media type with a line break": (
+        in_layer(mediaType="x\n::error::y"),
+        r"'x\n::error::y' is no media type",
+    ),
+    "platform with a line break": (in_index(platform=platform("x\n::error::y")), "must be printable strings"),
+    "architecture with a line break": (in_config(architecture="x\n::error::y"), "and printable strings"),
     "half of a character": (in_config(config={"Entrypoint": ["/bin/\ud800"]}), "half of a character"),
     "a number without an end": (
         index_text('{"schemaVersion": 2, "manifests": [], "annotations": {"a": 1e999}}'),
@@ -586,6 +604,10 @@ def edited(members: list[tuple[str, bytes | str]], **fields: Any) -> list[tuple[
 SAVED_REFUSED = {
     "config that climbs": ({"Config": "../../etc/passwd"}, "'../../etc/passwd' is not a plain relative path"),
     "config absolute": ({"Config": "/etc/passwd"}, "'/etc/passwd' is not a plain relative path"),
+    "a layer with a line break": (
+        {"Layers": ["a\n::error::b"]},
+        r"'a\n::error::b' is not a plain relative path",
+    ),
     "config missing": ({"Config": "b.json"}, "b.json is missing"),
     "config no string": ({"Config": None}, "'None' is not a plain relative path"),
     "layer that climbs": ({"Layers": ["a/../../b"]}, "is not a plain relative path"),

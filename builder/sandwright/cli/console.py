@@ -49,12 +49,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     grid = Table(*columns, box=SIMPLE, title=visible(title) or None, title_justify="left", pad_edge=False)
     for row in rows:
-        grid.add_row(*(Text(visible(cell), style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
+        grid.add_row(*(Text(_whole(cell), style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
     console.print(grid)
 
 
 def line(text: str) -> None:
-    """Print one line on standard output."""
+    """Print one line on standard output, whatever breaks are in it: CI obeys what begins a line."""
+    print(_whole(text))
+
+
+def lines(text: str) -> None:
+    """Print a text of several lines on standard output, in which no stranger's has breaks."""
     print(visible(text))
 
 
@@ -65,7 +70,11 @@ def write(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print one line on standard error: a warning."""
-    print(f"sandwright: {visible(text)}", file=sys.stderr, flush=True)
+    print(f"sandwright: {_whole(text)}", file=sys.stderr, flush=True)
+
+
+def _whole(text: str) -> str:
+    return visible(text).replace("\n", r"\n")
 
 
 def size(count: int) -> str:

@@ -257,7 +257,7 @@ def _show(done: _Done, skipped: Sequence[SkippedImage], where: Path, seconds: fl
     rows += [[each.name, "", "", "", "", f"skipped: {each.reason}"] for each in skipped]
     console.table(["image", "platform", "reference", "id", "time", "smoke"], rows)
     for out in skipped:
-        console.line(f"not built: {out.name}: {out.reason}: {out.detail}")
+        console.lines(f"not built: {out.name}: {out.reason}: {out.detail}")
     for line in [*(report.explain() if report is not None else ()), *done.different]:
         console.line(line)
     end = "" if report is None else f"; details in {where / 'report.json'} and {where / 'junit.xml'}"

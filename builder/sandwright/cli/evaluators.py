@@ -51,7 +51,7 @@ def sbpl_eval(
         importer=FileImporter(directories, trusted=True),
         fragment=fragment,
     )
-    console.line(encoder.dumps(answer_json) if json else text)
+    console.lines(encoder.dumps(answer_json) if json else text)
 
 
 def seccomp_eval(
@@ -71,7 +71,7 @@ def seccomp_eval(
             "usage: sandwright seccomp-eval PROFILE.json SYSCALL [ARG ...] [--arch ARCH] [--cap CAP_X ...]"
         )
     answer = evaluate_command(read_file(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
-    console.line(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
+    console.lines(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
 
 
 def _lines(file: str) -> Iterator[str]:

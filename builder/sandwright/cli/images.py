@@ -213,7 +213,7 @@ def _show(
         heads = columns(report)
     console.table(heads, [*rows, *_missing(left_out, len(heads))])
     for each in left_out:
-        console.line(f"not built: {each.name}: {each.reason}: {each.detail}")
+        console.lines(f"not built: {each.name}: {each.reason}: {each.detail}")
     if report is not None:
         for line in report.explain():
             console.line(line)

@@ -51,7 +51,7 @@ def lock_images(
                 if strict or definition.suite:
                     raise
                 how = "registry unreachable: " if isinstance(error, Unreachable) else ""
-                console.line(f"{definition.name}: not locked: {how}{error}")
+                console.lines(f"{definition.name}: not locked: {how}{error}")
 
 
 def lock_diff(*, before: str, images: str = "images") -> None:

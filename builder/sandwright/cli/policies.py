@@ -97,7 +97,7 @@ def explain(
         architectures=arch or (),
     )
     if json:
-        console.line(encoder.dumps(answer.as_data()))
+        console.lines(encoder.dumps(answer.as_data()))
     else:
         _show(answer)
     if not answer.agree:
@@ -125,7 +125,7 @@ def schema(*, document: str) -> None:
     from sandwright.policy.schema import policy_schema  # noqa: PLC0415
 
     schema = policy_schema() if document == "policy" else definition_schema()
-    console.line(encoder.dumps(schema, indent=2, sort_keys=True))
+    console.lines(encoder.dumps(schema, indent=2, sort_keys=True))
 
 
 def lint(*, file: str = "", facts: str = "") -> None:

@@ -188,7 +188,7 @@ def verify_image(
             repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
             failed = failed or finding.verdict is not Verdict.PASS
-            console.line(f"{finding.verdict}: {finding.check}: {finding.detail}")
+            console.lines(f"{finding.verdict}: {finding.check}: {finding.detail}")
     if failed:
         raise VerdictError(f"{reference} is not what {verifier} vouches for; see the lines above")
 

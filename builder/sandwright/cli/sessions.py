@@ -26,7 +26,7 @@ def doctor(
 
     found = diagnose(fresh=fresh, methods=tuple(method or ()))
     if json:
-        console.line(encoder.dumps(found.as_data(), indent=2))
+        console.lines(encoder.dumps(found.as_data(), indent=2))
         return
     console.line(f"this is a {found.surroundings.kind}")
     for restriction in found.surroundings.restrictions:
@@ -87,7 +87,7 @@ def status(*, json: bool = False) -> None:
     running = [data for data in state.read_all() if state.runs(data)]
     found = [{name: value for name, value in data.items() if name != "after"} for data in running]
     if json:
-        console.line(encoder.dumps({"sessions": found}, indent=2))
+        console.lines(encoder.dumps({"sessions": found}, indent=2))
         return
     if not found:
         console.line("no session runs")
@@ -120,7 +120,7 @@ def audit(*, file: str, head: str = "", json: bool = False) -> None:
     found = check(Path(file), head=head, runs=running.__contains__)
     if json:
         data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
-        console.line(encoder.dumps(data, indent=2))
+        console.lines(encoder.dumps(data, indent=2))
     else:
         console.line(f"{file}: {found.lines} lines of {found.sessions} sessions, head {found.head}")
         for note in found.notes:
@@ -146,7 +146,7 @@ def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) 
     lines = described(found)
     if json:
         done = {"found": lines, "removed": not dry_run, "stays": stays}
-        console.line(encoder.dumps(done, indent=2))
+        console.lines(encoder.dumps(done, indent=2))
     else:
         for line in lines or ["nothing is left"]:
             console.line(("would remove " if dry_run else "removed ") * bool(lines) + line)

@@ -12,6 +12,7 @@ from sandwright.release import cyclonedx, spdx
 from sandwright.release.contents import LayeredFile
 from sandwright.release.sbom import Format, text
 from sandwright.rootfs.descriptor import parse_json
+from sandwright.visible import one_line
 
 MOST_DIFFERENCES = 10
 
@@ -47,7 +48,7 @@ def compare(
 
     `locked` are the packages that must be in it, each with its SHA-256; None where there is no lock to go by.
     """
-    lines = list(_differences(listed, files, digest, locked))
+    lines = list(map(one_line, _differences(listed, files, digest, locked)))
     more = len(lines) - MOST_DIFFERENCES
     return [*lines[:MOST_DIFFERENCES], f"and {more} more"] if more > 0 else lines
 

@@ -145,8 +145,8 @@ def read_platform(value: object, where: str) -> Platform | None:
         return None
     fields = mapping(value, where)
     words = [fields.get(key) or "" for key in ("os", "architecture", "variant")]
-    if not all(isinstance(word, str) for word in words):
-        raise ArchiveRefused(f"{where}: os, architecture and variant must be strings")
+    if not all(isinstance(word, str) and word.isprintable() for word in words):
+        raise ArchiveRefused(f"{where}: os, architecture and variant must be printable strings")
     return Platform(*words).normal()
 
 
@@ -156,6 +156,8 @@ def read_descriptor(value: object, where: str) -> Descriptor:
     media_type = fields.get("mediaType")
     if not isinstance(media_type, str) or not media_type:
         raise ArchiveRefused(f"{where}: mediaType is required")
+    if not media_type.isprintable():
+        raise ArchiveRefused(f"{where}: {_short(media_type)} is no media type")
     digest = check_digest(fields.get("digest"), f"{where}.digest")
     size = fields.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 63:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sandwright.errors import UsageError
 from sandwright.rootfs.descriptor import Platform
+from sandwright.visible import one_line
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def _merged(candidates: Iterable[ImageCandidate]) -> list[ImageCandidate]:
 
 def _listed(candidates: Sequence[ImageCandidate]) -> str:
     lines = [
-        f"{each.platform} {' '.join(each.names) or 'without a name'} ({each.digest[:19]}…)"
+        one_line(f"{each.platform} {' '.join(each.names) or 'without a name'} ({each.digest[:19]}…)")
         for each in candidates
     ]
     return "; ".join(sorted(lines)[:20]) + ("; …" if len(lines) > 20 else "")

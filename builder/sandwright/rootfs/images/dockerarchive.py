@@ -114,6 +114,11 @@ def _digest(file: BinaryIO) -> str:
 
 def _plain(path: object, where: str) -> str:
     """A path inside the archive that is what it seems (an ID was once used as a path: CVE-2014-9358)."""
-    if not isinstance(path, str) or not path or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
+    if (
+        not isinstance(path, str)
+        or not path
+        or {"", ".", ".."} & set(path.split("/"))
+        or not path.isprintable()
+    ):
         raise ArchiveRefused(f"{where}: {str(path)[:100]!r} is not a plain relative path")
     return path

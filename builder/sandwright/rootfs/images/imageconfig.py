@@ -31,8 +31,9 @@ def parse_config(raw: bytes, digest: str, where: str) -> ImageConfig:
 
 def _platform(document: Mapping[str, Any], where: str) -> Platform:
     words = [document.get(key) or "" for key in ("os", "architecture", "variant")]
-    if not all(isinstance(word, str) for word in words) or not words[0] or not words[1]:
-        raise ArchiveRefused(f"{where}: os and architecture are required, and strings")
+    good = all(isinstance(word, str) and word.isprintable() for word in words)
+    if not good or not words[0] or not words[1]:
+        raise ArchiveRefused(f"{where}: os and architecture are required, and printable strings")
     if words[0] != "linux":
         raise ArchiveRefused(f"{where}: it is for {words[0]!r}; only images for linux can be unpacked here")
     return Platform(*words).normal()
