@@ -7,6 +7,7 @@ from typing import Any
 
 from sandwright.check.finding import ImageFinding
 from sandwright.check.goregex import NotGo, compile_go
+from sandwright.check.patience import TooLong, search
 from sandwright.check.structure import (
     RULE,
     ContentTest,
@@ -59,9 +60,12 @@ def said(
     for patterns, wanted in ((expected, True), (excluded, False)):
         for pattern in patterns:
             try:
-                there = compile_go(pattern).search(text) is not None
+                there = search(compile_go(pattern), text)
             except NotGo as wrong:
                 yield ImageFinding(RULE, name, f"'{pattern}' is no regular expression of Go: {wrong}")
+                continue
+            except TooLong as late:
+                yield ImageFinding(RULE, name, f"whether {what} has '{pattern}' {late}")
                 continue
             if there is not wanted:
                 has = "has" if there else "doesn't have"
