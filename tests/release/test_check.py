@@ -6,6 +6,7 @@ import base64
 import functools
 import gzip
 import hashlib
+import io
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from sandwright.release.publish import make_plan, publish
 from sandwright.release.signing import SigningKey, load_verifier
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
+from sandwright.rootfs.descriptor import Descriptor
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import World, small_world
 
@@ -228,6 +230,28 @@ def test_an_image_that_nobody_signed(empty: Stage) -> None:
     what, detail = empty.failed()
     assert (what, "there is no signature by" in detail) == ("signature", True)
     assert "among 0 attached to it" in detail
+
+
+def test_a_bundle_of_a_stranger_is_not_read_to_its_end(empty: Stage) -> None:
+    """Its brackets would be six million lists; and what has a large config is no bundle."""
+    with empty.writing() as repository:
+        push(repository, empty.release.image.graph, empty.release.image.open_blob, tags=["1"])
+        root = empty.release.root
+        push_referrer(repository, root, BUNDLE, b"[" + b"[]," * (6 << 20) + b"0]", media_type=BUNDLE)
+        _, detail = empty.failed()
+        assert "has 18874371 bytes; at most 16777216 are read" in detail
+        _attach_with_a_config(repository, root, bytes(2 << 20))
+        _, detail = empty.failed()
+        assert detail.count("are read") == 1, "the other one is not looked at"
+
+
+def _attach_with_a_config(repository: Repository, subject: Descriptor, config: bytes) -> None:
+    """Attach what is listed as a bundle, with another config."""
+    made = sha256_descriptor("application/vnd.oci.empty.v1+json", config)
+    repository.push_blob(made, lambda: io.BytesIO(config))
+    (first, *_) = referrers(repository, subject.digest, artifact_type=BUNDLE)
+    document = json.loads(repository.manifest(first.descriptor.digest).content)
+    _list(repository, subject.digest, {**document, "config": made.document()})
 
 
 def test_no_such_image(empty: Stage) -> None:
@@ -475,10 +499,15 @@ def _attach_with_a_lie(repository: Repository, stage: Stage, part: str) -> None:
     (first, *_) = referrers(repository, stage.release.root.digest, artifact_type=BUNDLE)
     document = json.loads(repository.manifest(first.descriptor.digest).content)
     (document["config"] if part == "config" else document["layers"][0])["size"] += 7
+    _list(repository, stage.release.root.digest, document)
+
+
+def _list(repository: Repository, subject: str, document: dict[str, Any]) -> None:
+    """Put a manifest there, first in the list of what is attached."""
     raw = json.dumps(document).encode()
     lie = RawManifest(document["mediaType"], sha256_descriptor(document["mediaType"], raw).digest, raw)
     repository.put_manifest(lie)
-    tag = fallback_tag(stage.release.root.digest)
+    tag = fallback_tag(subject)
     listed = json.loads(repository.manifest(tag).content)
     entry = {"mediaType": lie.media_type, "digest": lie.digest, "size": len(raw), "artifactType": BUNDLE}
     index = json.dumps({**listed, "manifests": [entry, *listed["manifests"]]}).encode()

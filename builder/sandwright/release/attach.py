@@ -18,6 +18,10 @@ from sandwright.rootfs.descriptor import Descriptor
 LARGEST = 256 << 20
 """Bytes of a document that is attached."""
 
+LARGEST_BUNDLE = 16 << 20
+"""Bytes of a signed statement. All who check an image parse what anybody has attached as one."""
+
+_LARGEST_CONFIG = 1 << 20
 MOST = 500
 
 
@@ -66,17 +70,19 @@ def _document(repository: Repository, listed: Referrer, subject: str) -> Attache
     if refers != subject or node.document.get("artifactType") != listed.artifact_type or len(node.blobs) != 2:
         return None
     config, content = node.blobs
-    fetch(repository, config, where)
+    fetch(repository, config, where, most=_LARGEST_CONFIG)
     return AttachedDocument(listed.artifact_type, subject, manifest.digest, content)
 
 
-def fetch(repository: Repository, content: Descriptor, where: str) -> bytes:
-    """The content of a blob, compared with its digest. Raise WrongContent for other bytes, RegistryError.
+def fetch(repository: Repository, content: Descriptor, where: str, *, most: int = LARGEST) -> bytes:
+    """The content of a blob of at most `most` bytes, compared with its digest.
+
+    Raise WrongContent for other bytes, RegistryError.
 
     Raise ArchiveRefused where what names the blob says another size: registries let anybody attach that.
     """
-    if content.size > LARGEST:
-        raise ArchiveRefused(f"{where}: has {content.size} bytes; at most {LARGEST} are read")
+    if content.size > most:
+        raise ArchiveRefused(f"{where}: has {content.size} bytes; at most {most} are read")
     sink = io.BytesIO()
     try:
         repository.fetch_blob(content, sink)

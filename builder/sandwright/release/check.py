@@ -22,7 +22,7 @@ from sandwright.registry.failure import NotFound, RegistryError
 from sandwright.registry.pull import pull_pinned
 from sandwright.registry.repository import Repository
 from sandwright.release import evidence, provenance, sources, statement
-from sandwright.release.attach import attached, fetch
+from sandwright.release.attach import LARGEST_BUNDLE, attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
@@ -266,7 +266,8 @@ class _Check:
         for each in there:
             where = f"{self._name}: {each}"
             try:
-                payload = self._verifier.opened(fetch(self._repository, each.content, where), where)
+                bundle = fetch(self._repository, each.content, where, most=LARGEST_BUNDLE)
+                payload = self._verifier.opened(bundle, where)
                 said = statement.decode(payload, where)
             except (NotSigned, ArchiveRefused, NotFound) as error:
                 reasons.append(str(error))

@@ -20,7 +20,7 @@ from sandwright.registry.reference import check_tag
 from sandwright.registry.referrer import push_referrer
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
-from sandwright.release.attach import AttachedDocument, attached, fetch
+from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
 from sandwright.release.cosign import MissingEvidence, lacking, sign
 from sandwright.release.provenance import sha256
@@ -232,6 +232,6 @@ def _signed(repository: Repository, bundle: AttachedDocument, verifier: Verifier
     """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none."""
     where = f"{repository}: {bundle}"
     try:
-        return verifier.opened(fetch(repository, bundle.content, where), where)
+        return verifier.opened(fetch(repository, bundle.content, where, most=LARGEST_BUNDLE), where)
     except (NotSigned, ArchiveRefused, NotFound):
         return None
