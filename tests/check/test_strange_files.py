@@ -20,6 +20,7 @@ from sandwright.image.existing import read_layout
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.image.lock import read_file
 from sandwright.rootfs.images.source import open_image
+from sandwright.verify.foreign.promises import read_promises
 
 PLACES = ("oci-layout", "index.json", "manifest")
 
@@ -92,6 +93,8 @@ def test_a_file_without_an_end_that_a_person_names(tmp_path: Path) -> None:
     _zero(tmp_path / "tests.yaml")
     with pytest.raises(UsageError, match="is longer than"):
         read_tests(tmp_path / "tests.yaml")
+    with pytest.raises(UsageError, match="is longer than"):
+        read_promises(str(tmp_path / "tests.yaml"))
 
 
 def test_an_archive_that_is_a_pipe(tmp_path: Path) -> None:

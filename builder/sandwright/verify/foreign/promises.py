@@ -15,10 +15,11 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from sandwright.document import FieldErrors, parse
+from sandwright.document import MAX_BYTES, FieldErrors, parse
 from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.policy.names import FEATURES
+from sandwright.reading import read_named
 from sandwright.validation import load_model
 
 SHIPPED = Path(__file__).with_name("shipped")
@@ -114,7 +115,7 @@ def read_promises(named: str) -> Promises:
     """The promises in a file, or of a subject that ships. Raise UsageError, and DocumentError for a fault."""
     path = SHIPPED / f"{named}.yaml" if named in shipped() else Path(named)
     try:
-        content = path.read_bytes()
+        content = read_named(path, limit=MAX_BYTES)
     except OSError as error:
         known = ", ".join(shipped())
         raise UsageError(
