@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -453,8 +454,22 @@ def test_what_is_kept_of_members_is_bounded(
     monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=100_000))
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
     assert "what is kept of it and of those before it takes more than 100000 bytes" in refused[0].message
-    with pytest.raises(ArchiveRefused, match="takes more than 100000 bytes"):
-        read_contents(open_image(tmp_path / "i"))
+    image = open_image(tmp_path / "i")
+    for read in (read_contents, lambda each: list(layers.check_layers(each, None, layers.Programs()))):
+        with pytest.raises(ArchiveRefused, match="takes more than 100000 bytes"):
+            read(image)
+
+
+def test_what_programs_name_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Small files may name much: rows share their names."""
+    name = b":".join([b"a"] * 400)
+    members = [file(b"%d" % each, elf(texts=[(15, name)]), mode=0o755) for each in range(9)]
+    checked(tmp_path / "i", *members)
+    image = open_image(tmp_path / "i")
+    for most, refused in ((300_000, False), (100_000, True)):
+        monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=most))
+        with pytest.raises(ArchiveRefused) if refused else contextlib.nullcontext():
+            list(layers.check_layers(image, None, layers.Programs()))
 
 
 def test_deep_members_apart_from_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
