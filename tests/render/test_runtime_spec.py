@@ -74,6 +74,21 @@ def test_runsc_makes_the_user_namespace_itself() -> None:
     assert "uidMappings" not in config["linux"]
 
 
+@pytest.mark.parametrize(
+    ("method", "uid", "text", "type_"),
+    [
+        ("gvisor", 1000, "extends: []", "sysfs"),
+        ("gvisor", 0, "extends: []\nnetwork: {mode: host}", "sysfs"),
+        ("oci", 0, "extends: []", "sysfs"),
+        ("oci", 1000, "extends: []", "none"),
+    ],
+)
+def test_whose_sys_is_seen(method: str, uid: int, text: str, type_: str) -> None:
+    """gVisor's own kernel has one; it masks nothing, so that of the host would be seen whole."""
+    mounts = _config(text, method, uid=uid)["mounts"]
+    assert [each["type"] for each in mounts if each["destination"] == "/sys"] == [type_]
+
+
 def test_root_has_a_user_namespace_with_all_numbers_and_no_devices() -> None:
     config = _config("extends: []", uid=0, gid=0)
     assert {"type": "user"} in config["linux"]["namespaces"]

@@ -87,6 +87,10 @@ def step(claim: str, operation: str, *words: Word) -> ProbeStep:
     return ProbeStep(attempt(operation, *words), claim)
 
 
+_READ = ("PATH", "HOME", "USER")
+"""Variables that starters go by: Podman without root looks up the ranges of ids of USER (subuid(5))."""
+
+
 def canaries(policy: ResolvedPolicy) -> Canaries:
     """Variables to look for.
 
@@ -95,7 +99,7 @@ def canaries(policy: ResolvedPolicy) -> Canaries:
     passed = {}
     for pattern in policy.environment.passed:
         name = pattern.replace("*", "SANDWRIGHT") if pattern.endswith("*") else pattern
-        if policy.environment.passes(name) and name not in ("PATH", "HOME"):
+        if policy.environment.passes(name) and name not in _READ:
             # What shells and JSON treat in ways of their own must arrive as it is.
             passed[name] = f"{uuid.uuid4().hex} a=b 'c\" $HOME \\n\ttab"
     withheld = ["SANDWRIGHT_CANARY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY", "BASH_ENV"]

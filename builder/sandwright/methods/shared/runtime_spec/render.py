@@ -197,10 +197,10 @@ def _mounts(
 
 
 def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
-    """Whether `/sys` is the host's: only who owns the network can mount one of its own."""
+    """Whether `/sys` is the host's: only who owns the network can mount one of its own. gVisor's is the sentry's."""
     network = policy.network
     closed = network.mode == "none" and not network.localhost and not network.expose
-    return policy.facts.uid != 0 or not (gvisor or closed)
+    return not gvisor and (policy.facts.uid != 0 or not closed)
 
 
 def _covered(cover: Cover, passed_over: Collection[str]) -> dict[str, Any]:
