@@ -86,6 +86,13 @@ def accounts_change() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def alone(name: str) -> Iterator[Path]:
+    """One process of this run at a time; gives the directory of what the run's workers share."""
+    with _locked(name, fcntl.LOCK_EX):
+        yield Path(os.environ[FOLDER])
+
+
+@contextlib.contextmanager
 def _locked(name: str, kind: int) -> Iterator[None]:
     lock = _open(name)
     try:

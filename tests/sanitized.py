@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+import locks
 from sandwright.launcher import LAUNCH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
@@ -24,17 +27,30 @@ def built(
     main: Path = HARNESS,
     parts: Sequence[str] = (),
 ) -> Path:
-    """The harness, or another program of parts of the launcher. Skip where the compiler has no sanitizers."""
+    """The harness, or another program of parts of the launcher, compiled once for all workers of a run.
+
+    Skip where the compiler has no sanitizers.
+    """
     if main == HARNESS:
         flags = (*flags, "-Dfree=free_held")
         parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.stem not in INCLUDED]
     sources = [main, *(MORE if main == HARNESS else []), *(LAUNCH.source / name for name in parts)]
-    words = [compiler, *FLAGS, *flags, f"-I{LAUNCH.source}", *map(str, sources), "-o", str(made)]
-    ended = subprocess.run(words, capture_output=True, timeout=600, check=False)
+    words = [compiler, *FLAGS, *flags, f"-I{LAUNCH.source}", *map(str, sources)]
+    name = f"built-{sha256(repr(words).encode()).hexdigest()}"
+    with locks.alone(f"{name}.lock") as shared:
+        if not (shared / name).exists():
+            _compile(words, made)
+            shutil.copy(made, shared / f"{name}.new")
+            (shared / f"{name}.new").rename(shared / name)
+    shutil.copy(shared / name, made)
+    return made
+
+
+def _compile(words: Sequence[str], made: Path) -> None:
+    ended = subprocess.run([*words, "-o", made], capture_output=True, timeout=600, check=False)
     if b"cannot find" in ended.stderr:
         pytest.skip("the compiler has no sanitizers")
     assert ended.returncode == 0, ended.stderr.decode()
-    return made
 
 
 def fed(harness: Path, inputs: Sequence[bytes]) -> list[str]:
