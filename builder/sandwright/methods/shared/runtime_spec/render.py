@@ -197,7 +197,7 @@ def _mounts(
 
 
 def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
-    """Whether `/sys` is the host's: only who owns the network can mount one of its own. gVisor's is the sentry's."""
+    """Whether `/sys` is the host's: only who owns the network mounts its own. gVisor's is the sentry's."""
     network = policy.network
     closed = network.mode == "none" and not network.localhost and not network.expose
     return not gvisor and (policy.facts.uid != 0 or not closed)
