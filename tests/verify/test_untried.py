@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,19 @@ def _skipped(text: str, project: Path) -> str:
     (outcome,) = matrix.verify(resolver(text, project), ["kubernetes"], policy="p").outcomes
     assert outcome.verdict is Verdict.SKIPPED
     return outcome.evidence
+
+
+@pytest.mark.parametrize("asked", [["bwrap"], ["bwrap", "oci"]])
+def test_a_signal_ends_the_proof_of_one_method(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python gives signals to the main thread, and would wait for others until their proofs have ended."""
+    seen = []
+
+    def proved(_: object, method: str, *__: object) -> MethodProof:
+        seen.append(threading.current_thread())
+        return MethodProof(method, (), ())
+
+    monkeypatch.setattr(matrix, "_proof", proved)
+    matrix.verify(resolver("schema: 1\nmethod: bwrap\n", tmp_path / "p"), asked, policy="p")
+    assert ({*seen} == {threading.main_thread()}) == (len(asked) == 1)
