@@ -1,10 +1,13 @@
-"""The listener that must not be reached: it hears what it is sent, and only that."""
+"""The listener that must not be reached, and the variables that are looked for inside."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
+from proving import resolver
 from sandwright.verify.canary import CanaryListener, canary_listener
+from sandwright.verify.subject import canaries
 
 
 def test_hears_a_word(listening: CanaryListener) -> None:
@@ -22,3 +25,10 @@ def test_listens_on_loopback_only_and_not_for_longer() -> None:
     assert address[0] == "127.0.0.1"
     with socket.socket() as client:
         assert client.connect_ex(address) != 0
+
+
+def test_variables_that_starters_go_by_stay(tmp_path: Path) -> None:
+    """Without root Podman starts nothing for a USER that has no ranges of ids."""
+    policy = resolver("schema: 1\nmethod: bwrap\n", tmp_path / "p")(())
+    assert {"USER", "HOME", "PATH", "LOGNAME"} <= {*policy.environment.passed}
+    assert {"USER", "HOME", "PATH", "LOGNAME"} & {*canaries(policy).passed} == {"LOGNAME"}
