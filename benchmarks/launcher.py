@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,9 @@ def _bare(shelf: Shelf, method: str, name: str, launch: str, project: str) -> Co
     _keep(to / "project", Path(project))
     words, files = [str(word) for word in told["words"]], {}
     if method == "bwrap":
-        words, files = ["--seccomp", "5", *words], {5: f"{to}/seccomp.bpf"}
+        given = {int(number) for word, number in pairwise(words) if word == "--file"}
+        files = {5: f"{to}/seccomp.bpf"} | {number: f"{to}/file-{number}" for number in given}
+        words = ["--seccomp", "5", *words]
         environment = {}
     elif method in PROCESSOR_TIME:
         words = _unnamed(words, to)

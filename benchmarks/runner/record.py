@@ -48,16 +48,17 @@ def _bwrap(words: list[str], to: Path) -> list[str]:
     while waiting:
         word = waiting.pop(0)
         if word == "--":
-            if waiting[1:2] == ["--confine"]:  # the launcher's own program inside, with three descriptors
-                del waiting[:5]
-            if waiting[1:2] == ["--init"]:
-                del waiting[:3]
+            if waiting[1:2] in (["--wall"], ["--confine"], ["--init"]):  # the launcher's own programs inside
+                del waiting[: waiting.index("--init") + 2]
             return [*taken, word, *waiting]
         if word == "--args":
             given = _read(waiting.pop(0)).split(b"\0")[:-1]
             waiting = [*map(os.fsdecode, given), *waiting]
         elif word in DROPPED:
             waiting.pop(0)
+        elif word == "--file":
+            (to / f"file-{waiting[0]}").write_bytes(_read(waiting[0]))
+            taken += [word, waiting.pop(0)]
         elif word == "--seccomp":
             (to / "seccomp.bpf").write_bytes(_read(waiting.pop(0)))
         else:
