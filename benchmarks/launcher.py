@@ -241,8 +241,7 @@ def _keep(during: Path, project: Path) -> None:
 
 def _unnamed(words: Sequence[str], to: Path) -> list[str]:
     """Without the run's own name and file, which can't be used twice, and with a directory of its own."""
-    (to / "run").mkdir()
-    (to / "run" / "nothing").touch(mode=0)
+    _stand_ins(to / "run")
     words = [re.sub(r"[^=,']*/runs/[^/,']+/", f"{to}/run/", word) for word in words]
     kept: list[str] = []
     waiting = list(words)
@@ -263,9 +262,26 @@ def _bundled(words: Sequence[str], to: Path) -> list[str]:
     for namespace in loaded["linux"]["namespaces"]:
         if namespace["type"] == "network":
             namespace.pop("path", None)
+    seccomp = loaded["linux"].get("seccomp", {})
+    seccomp.pop("listenerPath", None)  # nobody would listen there
+    for each in seccomp.get("syscalls", ()):
+        each["action"] = each["action"].replace("SCMP_ACT_NOTIFY", "SCMP_ACT_ERRNO")
+    started = loaded["process"]["args"]
+    if "--wall" in started:  # the second wall's rules are in a descriptor
+        loaded["process"]["args"] = [started[0], *started[started.index("--") + 1 :]]
     (to / "bundle" / "config.json").write_text(json.dumps(loaded))
-    (to / "bundle" / "nothing").write_bytes(b"")
+    _stand_ins(to / "bundle")
+    if "--preserve-fds" in words:
+        at = words.index("--preserve-fds")
+        words = [*words[:at], *words[at + 2 :]]
     return [word.replace(bundle, str(to / "bundle")) for word in words]
+
+
+def _stand_ins(folder: Path) -> None:
+    """What a run has to mount over files that are denied, and over names that are to stay absent."""
+    (folder / "ignored").mkdir(parents=True, exist_ok=True)
+    (folder / "ignored" / ".gitignore").write_text("*\n")
+    (folder / "nothing").write_bytes(b"")
 
 
 def _compare(contestants: Sequence[Contestant]) -> None:
