@@ -95,7 +95,8 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         without_words("--tmpfs", "/tmp"), "files/temporary files/temporary-of-host network/own-sockets",
     ),
     "the sandbox's own devices": (
-        instead_of(["--dev", "/dev"], ["--dev-bind", "/dev", "/dev"]), "files/devices",
+        instead_of(["--dev", "/dev"], ["--dev", "/dev", "--dev-bind", "/dev/full", "/dev/kmsg"]),
+        "files/devices",
     ),
     # links
     "a pin": (without_words("--bind", "{write}/deep", "{write}/deep"), "links/exchange links/move-parent"),
