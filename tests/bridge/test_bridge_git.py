@@ -322,14 +322,20 @@ def test_no_repository(place: World, bridge: Bridge) -> None:
     assert "is no remote that the bridge knows" in result.stderr
 
 
-def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitServer) -> None:
-    """Nobody knows who wrote its remotes: only addresses that stand in the policy are taken then."""
+def _nested(place: World, server: GitServer) -> Path:
+    """A repository in the project, with a commit and a remote."""
     nested = place.project / "nested"
     place.git("init", "-q", "-b", "main", str(nested))
     place.git("-C", str(nested), "remote", "add", "origin", f"{server.url}/r.git")
     (nested / "file").write_text("nested\n")
     place.git("add", "file", cwd=nested)
     place.git("commit", "-q", "-m", "nested", cwd=nested)
+    return nested
+
+
+def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitServer) -> None:
+    """Nobody knows who wrote its remotes: only addresses that stand in the policy are taken then."""
+    nested = _nested(place, server)
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
         result = place.call(bridge, "git", "push", "origin", "main", cwd=nested)
         assert result.status == 126
@@ -345,12 +351,7 @@ def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitSer
 
 def test_a_submodule_that_a_sandbox_made(place: World, server: GitServer) -> None:
     """An earlier sandbox can write both its configuration and the index that says it is a submodule."""
-    nested = place.project / "nested"
-    place.git("init", "-q", "-b", "main", str(nested))
-    place.git("-C", str(nested), "remote", "add", "origin", f"{server.url}/r.git")
-    (nested / "file").write_text("nested\n")
-    place.git("add", "file", cwd=nested)
-    place.git("commit", "-q", "-m", "nested", cwd=nested)
+    nested = _nested(place, server)
     head = place.git("rev-parse", "HEAD", cwd=nested)
     place.git("update-index", "--add", "--cacheinfo", f"160000,{head},nested")
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
