@@ -52,6 +52,13 @@ def _volume(source: Json) -> Weaken:
     return lambda pod: pod["volumes"].append({"name": "more", **source})
 
 
+def _row(pod: Json, _taken: Json) -> None:
+    """As a fleet's Pods have it."""
+    pod["volumes"].append({"name": "rows", "configMap": {"name": "fleet-x"}})
+    mount = {"name": "rows", "mountPath": "/.sandwright-row", "readOnly": True}
+    pod["containers"][0]["volumeMounts"].append({**mount, "subPathExpr": "$(JOB_COMPLETION_INDEX)"})
+
+
 def without(*names: str | int) -> Weaken:
     def weaken(pod: Any) -> None:
         for name in names[:-1]:
@@ -190,6 +197,14 @@ WEAKENED: dict[str, tuple[Weaken, str]] = {
         lambda pod: pod["containers"][0]["volumeMounts"].append({"name": "tmp", "mountPath": "/bin"}),
         "spec.containers[0].volumeMounts",
     ),
+    "a row in place of a mount": (
+        lambda pod: _row(pod, pod["containers"][0]["volumeMounts"].pop()),
+        "spec.containers[0].volumeMounts",
+    ),
+    "message in a file": (
+        _container({"terminationMessagePath": "/etc/passwd"}),
+        "spec.containers[0].terminationMessagePath",
+    ),
     "no mount": (_container({"volumeMounts": []}), "spec.containers[0].volumeMounts"),
     "memory": (_limits({"memory": "65Mi"}), "spec.containers[0].resources.limits.memory"),
     "no memory": (
@@ -284,6 +299,24 @@ def test_pods_of_others(guarded: Namespace) -> None:
     pod = guarded.pod()
     pod["metadata"]["labels"] = {}
     assert "metadata.labels[app.kubernetes.io/name]:" in guarded.create(pod).stderr
+
+
+CHOOSING = (
+    *("container.apparmor.security.beta.kubernetes.io/sandbox", "k8s.v1.cni.cncf.io/networks"),
+    *("v1.multus-cni.io/default-network", "io.kubernetes.cri-o.Devices", "dev.gvisor.flag.network"),
+    *("seccomp-profile.kubernetes.cri-o.io/sandbox", "io.katacontainers.config.hypervisor.path"),
+    *("cdi.k8s.io/x", "devices.nri.io/container.sandbox"),
+)
+
+
+@pytest.mark.parametrize("key", CHOOSING)
+def test_annotations_choose_nothing(guarded: Namespace, key: str) -> None:
+    """Neither other networks nor devices; what a network's plugin writes is admitted."""
+    pod = guarded.pod()
+    pod["metadata"]["annotations"] = {key: "unconfined"}
+    assert "metadata.annotations: must not choose" in guarded.create(pod).stderr
+    pod["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/network-status": "[]", "example.org/x": "y"}
+    assert guarded.create(pod).status == 0
 
 
 def test_runs_under_it(guarded: Namespace) -> None:

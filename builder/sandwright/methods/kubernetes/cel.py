@@ -38,6 +38,14 @@ TRAVELS = "has(object.spec.initContainers)"
 REPOSITORY = "params.data.repository"
 """Out of which repository; empty where none may."""
 
+_CHOOSING = (
+    *("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io"),
+    *("multus-cni.io/", "cri-o", "gvisor.dev/", "dev.gvisor.", "katacontainers", "cdi.k8s.io/", "nri.io"),
+)
+_NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Annotations by which a Pod chooses profiles, devices, another runtime's flags, or networks beside the one
+that NetworkPolicy closes (Multus, whose plugin itself writes `network-status`)."""
+
 _TOLERATED = (
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -82,21 +90,26 @@ class FieldRule:
 def pod_rules(pod: Mapping[str, Any], labels: Mapping[str, str]) -> list[FieldRule]:
     """The rules for a rendered PodSpec, and the labels by which NetworkPolicies select it."""
     return [
-        *_identity(labels),
-        *_node(pod),
-        *_switches(pod),
-        *_resolution(pod),
-        *(_absent("spec", "object.spec", name) for name in _POD_ABSENT),
-        *_pod_security(pod["securityContext"]),
-        *_volumes(pod["volumes"]),
+        *identity_rules(labels, MAKERS, "the controller of Jobs: make a Job", dry=True),
+        *spec_rules(pod),
         *_containers(pod),
     ]
+
+
+def spec_rules(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
+    """The rules for all of a PodSpec but its containers."""
+    yield from _node(pod)
+    yield from _switches(pod)
+    yield from _resolution(pod)
+    yield from (_absent("spec", "object.spec", name) for name in _POD_ABSENT)
+    yield from _pod_security(pod["securityContext"])
+    yield from _volumes(pod["volumes"])
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     """One, or where the project travels those that carry it besides, as closed as that one."""
     at = "object.spec.containers"
-    yield from _one_container(pod["containers"][0], "spec.containers[0]", f"{at}[0]")
+    yield from container_rules(pod["containers"][0], "spec.containers[0]", f"{at}[0]")
     if not has_project(pod):
         yield FieldRule("spec.containers", f"size({at}) == 1", "must be one")
         yield _absent("spec", "object.spec", "initContainers")
@@ -118,7 +131,7 @@ def has_project(pod: Mapping[str, Any]) -> bool:
 def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[FieldRule]:
     """The rules for a container of ours, for where it is there. Its image is in the operator's repository."""
     rules = [
-        *_one_container(container, field, at),
+        *container_rules(container, field, at),
         _equal(f"{field}.command", at, "command", container["command"]),
         _absent(field, at, "args"),
     ]
@@ -133,22 +146,24 @@ def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[Field
     )
 
 
-def _identity(labels: Mapping[str, str]) -> Iterator[FieldRule]:
+def identity_rules(
+    labels: Mapping[str, str], makers: Sequence[str], named: str, *, dry: bool
+) -> Iterator[FieldRule]:
+    """Labels, annotations, and who makes such a Pod; anybody where nothing is made and `dry` lets them."""
     for name, value in labels.items():
         at = f"object.metadata.?labels[?{_text(name)}]"
         yield FieldRule(f"metadata.labels[{name}]", f"{at}.orValue('') == {_text(value)}", f"must be {value}")
     keys = "has(object.metadata.annotations) ? object.metadata.annotations : {}"
     yield FieldRule(
         "metadata.annotations",
-        f"({keys}).all(key, !key.startsWith('container.apparmor.security.beta.kubernetes.io/') && "
-        "!key.contains('seccomp.security.alpha.kubernetes.io'))",
-        "must not choose AppArmor or seccomp profiles",
+        f"({keys}).all(key, key != {_text(_NETWORKS)} && "
+        f"!{_text(list(_CHOOSING))}.exists(part, key.contains(part)))",
+        "must not choose profiles, devices, runtimes or networks",
     )
-    made = " || ".join(f"request.userInfo.username == {_text(name)}" for name in MAKERS)
+    made = " || ".join(f"request.userInfo.username == {_text(name)}" for name in makers)
+    tried = "request.dryRun == true || " if dry else ""
     yield FieldRule(
-        "request.userInfo.username",
-        f"request.operation != 'CREATE' || request.dryRun == true || {made}",
-        "must be the controller of Jobs: make a Job",
+        "request.userInfo.username", f"request.operation != 'CREATE' || {tried}{made}", f"must be {named}"
     )
 
 
@@ -205,7 +220,7 @@ def _pod_security(security: Mapping[str, Any]) -> Iterator[FieldRule]:
 
 
 def _seccomp(field: str, at: str, profile: Mapping[str, str]) -> Iterator[FieldRule]:
-    for name in ("type", "localhostProfile"):
+    for name in profile:
         known = f"has({at}.seccompProfile) && has({at}.seccompProfile.{name})"
         yield FieldRule(
             f"{field}.{name}",
@@ -247,12 +262,14 @@ def _volume(volume: Json) -> str:
     return f"({' && '.join(parts)})"
 
 
-def _one_container(container: Json, field: str, at: str) -> Iterator[FieldRule]:
+def container_rules(container: Json, field: str, at: str) -> Iterator[FieldRule]:
+    """The rules for a container, but for its command."""
     for name in ("name", "image", "imagePullPolicy"):
         yield _equal(f"{field}.{name}", at, name, container[name])
     yield _equal(f"{field}.workingDir", at, "workingDir", container.get("workingDir"))
     for name in _CONTAINER_ABSENT:
         yield _absent(field, at, name)
+    yield _default(field, at, "terminationMessagePath", "/dev/termination-log")
     yield from _container_security(
         f"{field}.securityContext", f"{at}.securityContext", container["securityContext"]
     )
@@ -298,10 +315,12 @@ def _environment(field: str, at: str, env: Sequence[Json]) -> FieldRule:
 
 
 def _mounts(field: str, at: str, mounts: Sequence[Json]) -> FieldRule:
+    """All that were rendered, each once (a path is mounted to once): a row takes the place of none."""
     name, path, _ = ROWS
     rows: Json = {"name": name, "mountPath": path, "readOnly": True, "subPathExpr": f"$({INDEX})"}
     rendered = [_mount(each) for each in (*mounts, rows)]
-    there = f"has({at}.volumeMounts) && size({at}.volumeMounts) >= {len(mounts)}"
+    own = f"{at}.volumeMounts.filter(each, each.name != {_text(name)})"
+    there = f"has({at}.volumeMounts) && size({own}) >= {len(mounts)}"
     return FieldRule(
         field,
         f"{there} && {at}.volumeMounts.all(each, (!has(each.mountPropagation) || "

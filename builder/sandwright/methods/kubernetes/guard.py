@@ -9,9 +9,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandwright.methods.kubernetes.cel import FieldRule, has_project, pod_rules
+from sandwright.methods.kubernetes.cel import (
+    FieldRule,
+    container_rules,
+    has_project,
+    identity_rules,
+    pod_rules,
+    spec_rules,
+)
 from sandwright.methods.kubernetes.fleets.objects import fleet_namespace
 from sandwright.methods.kubernetes.naming import labels, selector
+from sandwright.methods.kubernetes.network import PROXY
 from sandwright.methods.kubernetes.travel.job import RETURN, diff_command
 from sandwright.methods.kubernetes.travel.returned import MOST
 
@@ -41,7 +49,7 @@ def guards(name: str, pod: Json, proxy: Json | None) -> list[Json]:
         where = {"name": projects_name(name), "namespace": PROFILES}
         binding["paramRef"] = {**where, "parameterNotFoundAction": "Deny"}
     if proxy is not None:
-        found += _policy(name, "proxy", _proxy_rules(proxy), _PODS, _only_proxy())
+        found += _policy(name, "proxy", _proxy_rules(name, proxy), _PODS, _only_proxy())
     return found
 
 
@@ -65,40 +73,37 @@ def _only_proxy() -> list[Json]:
     return [{"name": "the-proxy", "expression": f"{_COMPONENT} == 'proxy'"}]
 
 
-def _proxy_rules(pod: Json) -> list[FieldRule]:
-    """The proxy's Pod runs what it was rendered with, and is made by its Deployment's controller."""
+def _proxy_rules(name: str, pod: Json) -> list[FieldRule]:
+    """The proxy's Pod is as it was rendered, in each field, and is made by its Deployment's controller."""
     container = pod["containers"][0]
-    at = "object.spec.containers[0]"
+    field, at = "spec.containers[0]", "object.spec.containers[0]"
     makers = ("system:serviceaccount:kube-system:replicaset-controller", "system:kube-controller-manager")
-    made = " || ".join(f"request.userInfo.username == '{each}'" for each in makers)
-    words = ", ".join(f"'{each}'" for each in container["command"])
-    none = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+    probe = f"{at}.readinessProbe"
+    served = [
+        FieldRule(
+            f"{field}.ports",
+            f"!has({at}.ports) || {at}.ports.all(each, !has(each.hostPort))",
+            "must be none of the node's",
+        ),
+        FieldRule(
+            f"{field}.readinessProbe",
+            f"!has({probe}) || has({probe}.tcpSocket) && !has({probe}.tcpSocket.host)",
+            "must be a connection to the proxy itself",
+        ),
+    ]
+    own = {each.field for each in served}
+    words = json.dumps(container["command"])
     return [
-        FieldRule(
-            "request.userInfo.username",
-            f"request.operation != 'CREATE' || {made}",
-            "must be the controller of Deployments",
-        ),
-        *(
-            FieldRule(f"spec.{each}", f"!has(object.spec.{each}) || !object.spec.{each}", "must be false")
-            for each in none
-        ),
-        FieldRule("spec.hostUsers", "has(object.spec.hostUsers) && !object.spec.hostUsers", "must be false"),
-        *(
-            FieldRule(f"spec.{each}", f"!has(object.spec.{each})", "must be absent")
-            for each in ("initContainers", "ephemeralContainers")
-        ),
+        *identity_rules(selector(name, PROXY), makers, "the controller of Deployments", dry=False),
+        *spec_rules({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", **pod}),
+        FieldRule("spec.initContainers", "!has(object.spec.initContainers)", "must be absent"),
         FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one"),
-        FieldRule("spec.containers[0].image", f"{at}.image == '{container['image']}'", "must be the proxy's"),
+        *(each for each in container_rules(container, field, at) if each.field not in own),
+        *served,
         FieldRule(
-            "spec.containers[0].command",
-            f"has({at}.command) && {at}.command == [{words}] && !has({at}.args)",
+            f"{field}.command",
+            f"has({at}.command) && {at}.command == {words} && !has({at}.args)",
             "must be squid, as it was rendered",
-        ),
-        FieldRule(
-            "spec.volumes",
-            "object.spec.volumes.all(each, has(each.configMap) && each.configMap.name == 'proxy')",
-            "must be its configuration",
         ),
     ]
 
