@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from fakecluster import RUNNING, FakeCluster, fake_cluster
 from methods.test_kubernetes_run import EXITED, _client
-from sandwright.methods.kubernetes.terminal import joined
+from sandwright.methods.kubernetes.connection import first, last
+from sandwright.methods.kubernetes.terminal import joined, showing
+from sandwright.methods.kubernetes.travel.channels import Channels
 from session.terminals import terminal
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
@@ -101,3 +106,38 @@ def _quoted(word: str | os.PathLike[str]) -> str:
 )
 def test_the_log_and_what_comes_are_joined(log: bytes, attached: bytes, all_of_it: bytes) -> None:
     assert joined(log, attached) == all_of_it
+
+
+@pytest.mark.timeout(30)
+def test_a_flood_is_joined_at_once() -> None:
+    """A program chooses what it writes before anybody is attached, and the terminal is raw meanwhile."""
+    flood, other = b"a" * (1 << 21) + b"b", b"a" * (1 << 21)
+    assert joined(flood, other) == flood + other
+
+
+def test_a_flood_waits_until_it_is_shown() -> None:
+    """A terminal is slower than a program that writes on and on: what waits for it is bounded."""
+    taken = 0
+
+    class Endless:
+        def messages(self) -> Iterator[tuple[int, bytes]]:
+            nonlocal taken
+            while taken < 100_000:
+                taken += 1
+                yield 1, b"y\r\n"
+
+    shown = showing(cast("Channels", Endless()))
+    assert shown.get(timeout=5) == b"y\r\n"
+    time.sleep(0.5)
+    assert taken < 1000
+    while shown.get(timeout=5):
+        pass
+    assert taken == 100_000
+
+
+def test_no_more_than_a_part_of_a_log_is_kept() -> None:
+    """A server, or a program that writes on and on, sends more than was asked for."""
+    endless = iter(lambda: b"x" * 100, b"")
+    assert first(endless, 250) == b"x" * 250
+    assert last(iter([b"abc", b"defg", b"h"]), 3) == b"fgh"
+    assert last(iter([b"a"]), 3) == b"a"

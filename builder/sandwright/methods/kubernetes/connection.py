@@ -212,6 +212,24 @@ def _read(status: int, data: bytes) -> Json:
     return found
 
 
+def first(pieces: Iterator[bytes], most: int) -> bytes:
+    """The first `most` bytes of a stream, whatever it holds; no more of it is kept."""
+    found = bytearray()
+    for piece in pieces:
+        found += piece
+        if len(found) >= most:
+            break
+    return bytes(found[:most])
+
+
+def last(pieces: Iterator[bytes], most: int) -> bytes:
+    """The last `most` bytes of a stream; no more of it is kept."""
+    found = b""
+    for piece in pieces:
+        found = (found + piece)[-most:]
+    return found
+
+
 def _pieces(answer: Any) -> Iterator[bytes]:  # noqa: ANN401 - urllib3's
     while piece := answer.read1(1 << 16):
         yield piece

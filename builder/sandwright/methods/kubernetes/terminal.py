@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sandwright.errors import SandwrightError
-from sandwright.methods.kubernetes.connection import ApiRefused, ApiUnreachable, Json
+from sandwright.methods.kubernetes.connection import ApiRefused, ApiUnreachable, Json, last
 from sandwright.methods.kubernetes.jobrun import JobRun
 from sandwright.methods.kubernetes.travel import channels
 
@@ -35,6 +35,15 @@ _JOINED = 0.3
 """Seconds in which what the log had already comes through the attachment, too."""
 
 _BREATH = 0.5
+
+_OVERLAP = 1 << 15
+"""Bytes that the log and the attachment are looked for to have in common: what is written in a moment."""
+
+_BACKLOG = 1 << 20
+"""Bytes of the log that are shown, its end."""
+
+_WAITING = 64
+"""Messages that wait to be shown. A command that writes more waits itself."""
 
 
 def has_terminal() -> bool:
@@ -68,7 +77,7 @@ def converse(running: JobRun, write: Callable[[bytes], None]) -> None:
 
 def joined(log: bytes, attached: bytes) -> bytes:
     """What a log has, and what came through an attachment: its beginning may be the log's end."""
-    most = min(len(log), len(attached))
+    most = min(len(log), len(attached), _OVERLAP)
     overlap = next(size for size in range(most, -1, -1) if log.endswith(attached[:size]))
     return log + attached[overlap:]
 
@@ -81,8 +90,7 @@ def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -
         _raw(),
         _typing(streams),
     ):
-        shown: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        threading.Thread(target=_receive, args=(streams, shown), daemon=True).start()
+        shown = showing(streams)
         if first:
             log = _log(running)
             write(joined(log, _gathered(shown)))
@@ -90,8 +98,14 @@ def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -
             write(data)
 
 
-def _receive(streams: channels.Channels, shown: queue.SimpleQueue[bytes]) -> None:
-    """What the command shows; nothing at the end."""
+def showing(streams: channels.Channels) -> queue.Queue[bytes]:
+    """What the command shows, as it comes; nothing at the end. It is read no faster than it is taken."""
+    shown: queue.Queue[bytes] = queue.Queue(_WAITING)
+    threading.Thread(target=_receive, args=(streams, shown), daemon=True).start()
+    return shown
+
+
+def _receive(streams: channels.Channels, shown: queue.Queue[bytes]) -> None:
     with suppress(SandwrightError):
         for channel, data in streams.messages():
             if channel == channels.STATUS:
@@ -101,7 +115,7 @@ def _receive(streams: channels.Channels, shown: queue.SimpleQueue[bytes]) -> Non
     shown.put(b"")
 
 
-def _gathered(shown: queue.SimpleQueue[bytes]) -> bytes:
+def _gathered(shown: queue.Queue[bytes]) -> bytes:
     """What comes in a moment. The end is left where it is."""
     found, until = b"", time.monotonic() + _JOINED
     while (left := until - time.monotonic()) > 0:
@@ -123,7 +137,7 @@ def _log(running: JobRun) -> bytes:
     """
     try:
         with running.connection.stream(f"{running.pod}/log", silence=_ALIVE, container="sandbox") as pieces:
-            return b"".join(pieces).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+            return last(pieces, _BACKLOG).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     except (ApiRefused, ApiUnreachable):
         return b""
 

@@ -11,7 +11,7 @@ from typing import Any
 from sandwright.errors import HostError
 from sandwright.methods.fleets import FleetWatcher, Outcome
 from sandwright.methods.kubernetes.admission import FIELD_MANAGER, NothingRan, check_same
-from sandwright.methods.kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachable, Connection
+from sandwright.methods.kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachable, Connection, first
 from sandwright.methods.kubernetes.fleets.records import FleetRecord
 from sandwright.methods.kubernetes.fleets.tally import SeenPod, Tally, waiting
 from sandwright.methods.kubernetes.fleets.watching import Change, Watched, list_all, watching, with_query
@@ -220,7 +220,7 @@ class _Following:
                 with self._fleet.connection.stream(
                     path, silence=SILENCE, container="sandbox", limitBytes=str(OUTPUT + 1)
                 ) as pieces:
-                    data = b"".join(pieces)
+                    data = first(pieces, OUTPUT + 1)
                 return data[:OUTPUT], len(data) > OUTPUT
             except (ApiRefused, ApiUnreachable) as error:
                 refused = isinstance(error, ApiRefused) and error.status in (400, 403, 404)
