@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
+from sandwright.launcher.plan import parse_plan
 from sandwright.methods.registry import render
 
 pytestmark = pytest.mark.needs("bwrap", "git")
@@ -184,3 +187,33 @@ def test_a_bridge_that_dies(place: World) -> None:
 def test_a_network_that_is_the_hosts(place: World) -> None:
     with pytest.raises(RenderError, match="neither Unix sockets nor a loopback of its own"):
         render(place.policy(POLICY + "network: {mode: host}\n"), "bwrap")
+
+
+SHOWN = "credentials: {shims: {show: {allow: ['*']}}}\n"
+
+
+def _through(place: World, number: int, policy: str = SHOWN) -> process.Result:
+    """Call a shim in a sandbox that gets the bridge's channel by a number, or the next one that is free."""
+    with place.bridge(policy) as bridge:
+        channel = fcntl.fcntl(bridge.channel, fcntl.F_DUPFD_CLOEXEC, number)
+        try:
+            return _inside(place, replace(bridge, channel=channel), "show </dev/null", policy=policy)
+        finally:
+            os.close(channel)
+
+
+@pytest.mark.parametrize("number", [3, 9, 63, 64, 80, 99, 100, 103, 104, 900])
+def test_the_channel_may_have_any_number(place: World, number: int) -> None:
+    """As who starts a sandbox may have much open: 64 and above came closed, 100 to 103 were overwritten."""
+    result = _through(place, number)
+    assert (result.status, result.stdout) == (0, b"none\n"), result.stderr
+
+
+def test_the_channel_is_beside_what_bubblewrap_is_given_for_git(place: World) -> None:
+    """A descriptor for the `.gitignore` in each mount point that there was not before."""
+    absent = ", ".join(f"{place.project}/absent-{number}/" for number in range(64))
+    policy = f"{SHOWN}filesystem: {{readonly: [{absent}]}}\n"
+    launch = _command(place, None, "true", policy)[0][0]
+    assert len(parse_plan(Path(f"{launch}.plan").read_bytes()).ignored) == 64
+    result = _through(place, 40, policy)
+    assert (result.status, result.stdout) == (0, b"none\n"), result.stderr

@@ -9,6 +9,9 @@
 
 #include "launch.h"
 
+/* A number that no method takes for something else: bwrap.c gives 3 to 72 at most, and 100 to 103. */
+enum { CHANNEL = 80 };
+
 void shims_check(struct run *run)
 {
     struct stat socket;
@@ -34,12 +37,11 @@ void shims_command(struct run *run, bool container)
     if (!container && !run->plan.shims_loopback)
         return;
     const char *channel = "-";
-    if (!container) { /* a number that no method takes for something else */
-        int given = atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), moved = given;
-        if (given < 3 || (given < 64 && (moved = fcntl(given, F_DUPFD, 64)) < 0))
+    if (!container) { /* whatever its number: it is closed by what is executed, as check_descriptors says */
+        int given = atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), moved = given < 3 ? -1 : fcntl(given, F_DUPFD, CHANNEL);
+        if (moved < 0)
             refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
-        if (moved != given)
-            close(given);
+        close(given);
         channel = text("%d", moved);
     }
     char *const words[] = {text("%s/sandwright-enter", shims_place(run)), (char *)channel};
