@@ -13,18 +13,18 @@ import select
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
-from sandwright.verify.outcome import ProbeOutcome, judge
+from sandwright.verify.outcome import UNANSWERED, ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
-from sandwright.verify.sandbox import LIMIT, RenderedSandbox
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox, await_end, unanswered
 from sandwright.verify.subject import ProofSubject, step
 from sandwright.verify.tokens import NAME, Bridged, told
 from sandwright.verify.verdict import Verdict
@@ -53,17 +53,12 @@ def bridging(given: Bridging) -> Iterator[ProbeOutcome]:
     with _talking(given.sandbox) as talk:
         heard = iter(talk.ask([each.attempt for probe in probes for each in probe.asked]))
         for probe in probes:
-            yield _with(talk.said(), judge(probe, method, [next(heard) for _ in probe.asked]))
-        yield _outside(given, talk.launcher)
+            yield judge(probe, method, [next(heard) for _ in probe.asked])
+        yield _outside(given, talk)
         os.kill(given.bridged.bridge.pid, signal.SIGKILL)
         os.waitid(os.P_PID, given.bridged.bridge.pid, os.WEXITED | os.WNOWAIT)
         yield judge(later, method, talk.ask([each.attempt for each in later.asked]))
     yield _required(given)
-
-
-def _with(said: str, outcome: ProbeOutcome) -> ProbeOutcome:
-    """An outcome, with what the launcher said as it ended."""
-    return replace(outcome, evidence=f"{outcome.evidence}\nthe launcher: {said}") if said else outcome
 
 
 def untried(method: str, reason: str) -> ProbeOutcome:
@@ -156,37 +151,42 @@ def _probe(
 class _Talk:
     """A started sandbox, asked one batch after the other."""
 
-    def __init__(self, launcher: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
+    def __init__(
+        self, launcher: int, streams: Sequence[IO[bytes] | None], poll: Callable[[], int | None]
+    ) -> None:
         self.launcher = launcher
-        self._stdin = stdin
-        self._stdout = stdout
-        self._stderr = stderr
-        self._ended = False
+        self._stdin, self._stdout, self._stderr = (cast("IO[bytes]", each) for each in streams)
+        self._poll = poll
+        self._ended = ""
 
-    def said(self) -> str:
-        """What there is on standard error once the sandbox has ended; nothing before."""
-        if not self._ended or not select.select([self._stderr], [], [], 0)[0]:
-            return ""
-        return os.read(self._stderr.fileno(), 1 << 14).decode(errors="replace").strip()
+    def ended(self) -> str:
+        """How the launcher has ended, and what it said; empty while it runs."""
+        status = self._poll()
+        if status is not None and not self._ended:
+            there = select.select([self._stderr], [], [], 0)[0]
+            said = os.read(self._stderr.fileno(), 1 << 14) if there else b""
+            self._ended = unanswered(status, said.decode(errors="replace"))
+        return self._ended
 
-    def ask(self, attempts: Sequence[Attempt]) -> list[ProbeAnswer]:
-        """Answers to attempts, in order; none to what it did not answer in time."""
+    def ask(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> list[ProbeAnswer]:
+        """Answers to attempts, in order; of those without one, why."""
         word = uuid.uuid4().hex
         with contextlib.suppress(BrokenPipeError):
             self._stdin.write(requests(attempts, word=word))
             self._stdin.flush()
-        until, source, said = time.monotonic() + LIMIT, self._stdout.fileno(), b""
+        until, source, said = time.monotonic() + limit, self._stdout.fileno(), b""
         found = [NO_ANSWER] * len(attempts)
-        while any(each is NO_ANSWER for each in found) and time.monotonic() < until:
+        while any(each.kind == "none" for each in found) and time.monotonic() < until:
             if not select.select([source], [], [], 1.0)[0]:
                 continue
             more = os.read(source, 1 << 16)
             said += more
             found = answers(said, len(attempts), word=word) if said.endswith(b"\n") or not more else found
             if not more:
-                self._ended = True
+                await_end(self._poll)
                 break
-        return found
+        why = self.ended() or unanswered(None, "", limit)
+        return [each if each.kind != "none" else ProbeAnswer("none", why) for each in found]
 
 
 @contextlib.contextmanager
@@ -195,9 +195,7 @@ def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
         *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors
     ) as started:
         assert started.stdin is not None
-        assert started.stdout is not None
-        assert started.stderr is not None
-        yield _Talk(started.pid, started.stdin, started.stdout, started.stderr)
+        yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
         with contextlib.suppress(BrokenPipeError):
             started.stdin.close()
         until = time.monotonic() + LIMIT
@@ -205,11 +203,12 @@ def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
             time.sleep(0.01)
 
 
-def _outside(given: Bridging, launcher: int) -> ProbeOutcome:
+def _outside(given: Bridging, talk: _Talk) -> ProbeOutcome:
     """What the host keeps of the run, while it runs. The launcher's own environment is the control."""
     looked: list[str] = []
     hits = [f"{where}: {hit}" for where, hit in _looks(given, looked)]
-    control = given.needle in _content(Path(f"/proc/{launcher}/environ"))
+    control = given.needle in _content(Path(f"/proc/{talk.launcher}/environ"))
+    why = "" if control or not talk.ended() else f"\n{UNANSWERED}{talk.ended()}"
     verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
     return _outcome(
         given,
@@ -219,7 +218,8 @@ def _outside(given: Bridging, launcher: int) -> ProbeOutcome:
         expected="nowhere",
         observed="; ".join(hits) or "nowhere",
         evidence=f"looked into {', '.join(looked)}\ncontrol: the launcher's variables → "
-        + ("found" if control else "not found"),
+        + ("found" if control else "not found")
+        + why,
     )
 
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,11 @@ from sandwright.inputs import is_cover
 from sandwright.launcher.plan import parse_plan
 from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
-from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
 from sandwright.verify.outer import outer
 from sandwright.verify.probe import Family
 from sandwright.verify.runs import START, Runs
-from sandwright.verify.sandbox import RenderedSandbox
+from sandwright.verify.sandbox import RenderedSandbox, await_end, unanswered
 from sandwright.verify.verdict import Verdict
 
 GRACE = 30.0
@@ -165,20 +165,19 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
-        alive = _alive(
-            started.stdin, started.stdout, runs.subject.fixture.write / f"alive-{uuid.uuid4().hex}"
-        )
+        mark = runs.subject.fixture.write / f"alive-{uuid.uuid4().hex}"
+        alive = _alive(started.stdin, started.stdout, mark, started.poll)
+        why = "" if alive else unanswered(started.poll(), _said(started.stderr), START)
         if name == "killed":
-            yield _arguments(runs, alive=alive)
+            yield _arguments(runs, why=why)
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, number)
         until = time.monotonic() + GRACE
         while started.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
         left = _left(runs)
-        said = "" if alive or started.poll() is None else _said(started.stderr)
     if not alive:
-        yield _undecided(runs, name, about, said)
+        yield _undecided(runs, name, about, why)
         return
     yield _outcome(
         runs,
@@ -192,13 +191,13 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
 
 
 def _said(stderr: IO[bytes] | None) -> str:
-    """What a launcher that has ended said, as far as it is there: who outlived it may hold the pipe open."""
+    """What a launcher said, as far as it is there: who outlived it may hold the pipe open."""
     if stderr is None or not select.select([stderr], [], [], 0)[0]:
         return ""
     return os.read(stderr.fileno(), 4096).decode(errors="replace").strip()
 
 
-def _undecided(runs: Runs, name: str, about: str, said: str) -> ProbeOutcome:
+def _undecided(runs: Runs, name: str, about: str, why: str) -> ProbeOutcome:
     return ProbeOutcome(
         probe=f"lifecycle/{name}",
         method=runs.subject.method,
@@ -206,12 +205,12 @@ def _undecided(runs: Runs, name: str, about: str, said: str) -> ProbeOutcome:
         verdict=Verdict.INCONCLUSIVE,
         expected="nothing is left",
         observed="none",
-        evidence=f"it did not answer within {START:g} s, so there was nothing to leave\n{said}".strip(),
+        evidence=f"{UNANSWERED}{why}\nthere was nothing to leave",
         about=about,
     )
 
 
-def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path) -> bool:
+def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path, poll: Callable[[], int | None]) -> bool:
     """Have it make a file, and wait for its answer. Its standard input stays open, so that it goes on."""
     with contextlib.suppress(BrokenPipeError):
         stdin.write(requests([attempt("create", mark)], word="alive"))
@@ -222,6 +221,7 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path) -> bool:
             more = os.read(stdout.fileno(), 4096)
             said += more
             if not more:
+                await_end(poll)
                 break
     return said.startswith(b"alive 0 ok") and mark.exists()
 
@@ -229,7 +229,7 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path) -> bool:
 _LONGEST_ANSWER = 1 << 16
 
 
-def _arguments(runs: Runs, *, alive: bool) -> ProbeOutcome:
+def _arguments(runs: Runs, *, why: str) -> ProbeOutcome:
     """While it runs: whether a variable's value is among any process's arguments.
 
     Which all users can read.
@@ -244,11 +244,7 @@ def _arguments(runs: Runs, *, alive: bool) -> ProbeOutcome:
         "no variable's value is an argument of a process on the host while the sandbox runs",
         expected="none of them",
         observed=", ".join(seen) or "none of them",
-        wrong=""
-        if alive and not seen
-        else "the sandbox did not answer"
-        if not alive
-        else "arguments hold values",
+        wrong=f"{UNANSWERED}{why}" if why else "arguments hold values" if seen else "",
         evidence=f"looked for {len(values)} values in the arguments of all processes",
     )
 

@@ -12,6 +12,9 @@ from sandwright.verify.expected import Expected, expected
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.verdict import Verdict
 
+UNANSWERED = "no answer: "
+"""How the line of `evidence` begins that says why there is none."""
+
 
 @dataclass(frozen=True)
 class ProbeOutcome:
@@ -92,6 +95,7 @@ def judge(
     for seen in _on_host(probe, answered=any(each.kind != "none" for each in answers)):
         verdict, words = Verdict.FAIL, [*words, f"on the host: {seen}"]
     lines = [str(each) for each in steps] + [f"control: {each}" for each in controls] + words
+    lines += [f"{UNANSWERED}{why}" for why in dict.fromkeys(each.detail for each in answers if _silent(each))]
     return ProbeOutcome(
         probe=probe.name,
         method=method,
@@ -121,6 +125,10 @@ def skipped(
         about=probe.about,
         simulated=simulated,
     )
+
+
+def _silent(answer: ProbeAnswer) -> bool:
+    return answer.kind == "none" and answer.detail != ""
 
 
 def _on_host(probe: Probe, *, answered: bool) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sandwright.verify.about import PolicyOrigin
 from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
-from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
 
@@ -120,7 +120,8 @@ def _line(outcome: ProbeOutcome) -> str:
     telling = [
         line for line in outcome.evidence.splitlines() if " (" in line or line.startswith("on the host")
     ]
-    detail = "; ".join(telling[:3]) or outcome.evidence.replace("\n", "; ")
+    why = [line for line in outcome.evidence.splitlines() if line.startswith(UNANSWERED)]
+    detail = "; ".join([*telling[:3], *why]) or outcome.evidence.replace("\n", "; ")
     return f"{outcome.verdict}: {outcome.method}: {outcome.probe}: {detail}"
 
 

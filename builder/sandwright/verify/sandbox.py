@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, req
 
 LIMIT = 120.0
 """Seconds that one start may take with all its attempts; gVisor's ptrace platform is slow."""
+
+_SAID = 5
+"""Lines."""
+
+_ENDING = 5.0
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +59,11 @@ class RenderedSandbox:
         try:
             result = self.run((), stdin=requests(attempts, word=word), limit=limit)
         except CommandFailed as failed:
-            return Batch(tuple(answers(b"", len(attempts), word=word)), None, failed.stderr)
-        return Batch(
-            tuple(answers(result.stdout, len(attempts), word=word)), result.status, result.stderr.strip()
-        )
+            why = unanswered(failed.status, failed.stderr, limit)
+            return Batch(tuple(answers(b"", len(attempts), word=word, why=why)), None, failed.stderr)
+        why = unanswered(result.status, result.stderr)
+        found = answers(result.stdout, len(attempts), word=word, why=why)
+        return Batch(tuple(found), result.status, result.stderr.strip())
 
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that starts the probe program with some words."""
@@ -78,6 +86,23 @@ class RenderedSandbox:
                 cwd=self.cwd,
                 pass_fds=passed,
             )
+
+
+def unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
+    """Why a start gave no answer: how its launcher ended (None: not in time), and what that said last."""
+    if status is None:
+        ended = f"not within {limit:g} s"
+    else:
+        ended = f"the launcher {f'ended with {status}' if status >= 0 else f'was ended by signal {-status}'}"
+    said = "; ".join(stderr.strip().splitlines()[-_SAID:])
+    return f"{ended}: {said}" if said else ended
+
+
+def await_end(poll: Callable[[], int | None]) -> None:
+    """Give a launcher that has closed its output a moment to end, so that it is known how it did."""
+    until = time.monotonic() + _ENDING
+    while poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ class ProbeAnswer:
     """What came of an attempt.
 
     `detail` is the error's name or the signal's number, 0 for a process that ended without one and said
-    nothing. `value` is what `ok` gave.
+    nothing; of `none` it is why there is no answer, as far as that is known. `value` is what `ok` gave.
     """
 
     kind: Kind
@@ -75,14 +75,18 @@ def line(attempt: Attempt, index: int, *, word: str) -> str:
     return " ".join([word, str(index), attempt.operation, *arguments])
 
 
-def answers(output: bytes, count: int, *, word: str) -> list[ProbeAnswer]:
-    """The answers in the program's output, one for each of `count` attempts; other output is passed over."""
+def answers(output: bytes, count: int, *, word: str, why: str = "") -> list[ProbeAnswer]:
+    """The answers in the program's output, one for each of `count` attempts; other output is passed over.
+
+    `why` is said of each that has none.
+    """
     found: dict[str, ProbeAnswer] = {}
     for answered in output.decode(errors="replace").splitlines():
         words = answered.split(" ")
         if len(words) == 4 and words[0] == word:
             found.setdefault(words[1], _answer(words[2], words[3]))
-    return [found.get(str(index), NO_ANSWER) for index in range(count)]
+    given = (found.get(str(index), NO_ANSWER) for index in range(count))
+    return [each if each.kind != "none" else ProbeAnswer("none", why) for each in given]
 
 
 _KINDS: Mapping[str, Kind] = {
