@@ -88,6 +88,7 @@ def _children() -> set[int]:
 
 def main() -> None:
     """Run it; prints a table and writes `launcher.json`."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start compiles what has changed
     with contextlib.ExitStack() as stack:
         base = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="sandwright-bench-", dir="/dev/shm"))

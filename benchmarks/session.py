@@ -35,6 +35,7 @@ DIRECTORIES = ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr", "var")
 
 def main() -> None:
     """Run it; prints tables and writes `session.json`."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start compiles what has changed
     with tempfile.TemporaryDirectory(prefix="sandwright-bench-") as folder:
         home = Path(folder) / "home"
         os.environ |= {"HOME": str(home), "XDG_RUNTIME_DIR": folder, "TMPDIR": folder}
