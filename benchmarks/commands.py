@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import harness
 from benchmarks.policy import policy_text
 
-from sandwright.cli.commands import COMMANDS
+from sandwright.cli.commands.table import COMMANDS
 
 PYTHON = "python -c pass"
 PROGRAM = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")

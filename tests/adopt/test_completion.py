@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.cli.commands import COMMANDS
 from sandwright.cli.commands.command import Command, Option
+from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.completion import SCRIPTS
 from sandwright.cli.tasks import namespace
 

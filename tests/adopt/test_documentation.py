@@ -16,7 +16,7 @@ from benchmarks.work import table
 from consoles import Block, Command, blocks, first_missing, ran
 from sandwright import process
 from sandwright.cli import reference
-from sandwright.cli.commands import command_of
+from sandwright.cli.commands.table import command_of
 from sandwright.errors import DocumentError
 from sandwright.image.cache import default_cache
 from sandwright.reference import pages

@@ -16,7 +16,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from sandwright import process
-from sandwright.cli.commands import COMMANDS
+from sandwright.cli.commands.table import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

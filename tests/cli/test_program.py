@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.cli.commands import COMMANDS, GROUPS
 from sandwright.cli.commands.command import Command
+from sandwright.cli.commands.table import COMMANDS, GROUPS
 from sandwright.cli.console import size
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import Values, find, parse

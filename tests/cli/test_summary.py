@@ -8,7 +8,7 @@ import pytest
 
 import sandwright
 from sandwright import process
-from sandwright.cli.commands import grouped
+from sandwright.cli.commands.table import grouped
 from sandwright.cli.help import summary
 
 MAIN = "from sandwright.cli import main; main()"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.api import Policy
-from sandwright.cli.commands import command_of
+from sandwright.cli.commands.table import command_of
 from sandwright.cli.parsing import parse
 from sandwright.cli.running import request_of
 from sandwright.errors import RenderError

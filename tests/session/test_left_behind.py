@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.session import left_behind
+from sandwright.session import after, left_behind
+from sandwright.session.after import Clock
 from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap", "git")
@@ -50,7 +51,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "root"
     root.mkdir()
     furnish(root)
-    assert _look(root, left_behind.Clock().since()) == []
+    assert _look(root, Clock().since()) == []
     return root
 
 
@@ -65,7 +66,7 @@ def furnish(root: Path) -> None:
     (root / "owned").write_text("x")
     (root / "owned").chmod(0o4755)
     last = (root / "owned").lstat().st_ctime_ns
-    while left_behind.Clock().since() <= last:  # until the clock of file systems has gone on
+    while Clock().since() <= last:  # until the clock of file systems has gone on
         pass
 
 
@@ -78,7 +79,7 @@ def _look(root: Path, since: int) -> list[str]:
 @pytest.mark.parametrize("act", ACTS)
 def test_it_is_named(root: Path, act: str) -> None:
     script, path, what = ACTS[act]
-    clock = left_behind.Clock()
+    clock = Clock()
     process.run("sh", "-c", script, cwd=root, env=GIT, timeout=60)
     said = _look(root, clock.since())
     start = f"new or changed while it ran: {root}/{path}"
@@ -96,7 +97,7 @@ def test_what_is_used_as_it_was_is_not_named(root: Path) -> None:
         f" && echo y >file && {git} stash -q; cd ../.."
         " && mkdir -m 1555 .idea .vscode && echo x >code && mkdir -p a/b && mv code a/b"
     )
-    clock = left_behind.Clock()
+    clock = Clock()
     process.run("sh", "-c", script, cwd=root, env=GIT, timeout=60)
     assert _look(root, clock.since()) == []
 
@@ -149,8 +150,8 @@ def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000_000_000_000]
-    monkeypatch.setattr(left_behind, "_now", lambda: now[0])
-    clock = left_behind.Clock()
+    monkeypatch.setattr(after, "_now", lambda: now[0])
+    clock = Clock()
     now[0] -= 500_000_000_000
     assert clock.since() <= now[0]
 
@@ -174,7 +175,7 @@ def test_a_directory_that_was_closed_is_looked_into_later(
         patched.setattr(os, "scandir", refusing)
         said = left_behind.look(data, "policy", 0)
         assert [line for line in said if "hidden: can't be looked into: Permission denied" in line]
-    later = left_behind.Clock().since() + 10**12
+    later = Clock().since() + 10**12
     assert [line for line in left_behind.look(data, "policy", later) if "hidden/.git" in line]
     assert left_behind.look(data, "policy", later) == []
 

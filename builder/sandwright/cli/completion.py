@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sandwright.cli import console
-from sandwright.cli.commands import COMMANDS
 from sandwright.cli.commands.command import Command, Option
+from sandwright.cli.commands.table import COMMANDS
 
 HELP = Option("help", "", "show this help")
 

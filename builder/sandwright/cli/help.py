@@ -6,8 +6,8 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from sandwright.cli.commands import grouped
 from sandwright.cli.commands.command import Command, Option
+from sandwright.cli.commands.table import grouped
 
 USAGE = """\
 Usage: sandwright COMMAND [OPTIONS]

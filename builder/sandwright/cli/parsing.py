@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandwright.cli.commands import COMMANDS, command_of
+from sandwright.cli.commands import everyday
 from sandwright.cli.commands.command import Command, Option
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this
@@ -29,9 +29,14 @@ class Parsed:
 
 def find(name: str) -> Command:
     """The command of a name. Raise UsageError for another, with the nearest match."""
-    found = command_of(name)
     if name == "--":
         _fail("a command is run by `sandwright run -- COMMAND`")
+    for each in everyday.COMMANDS:
+        if each.name == name:
+            return each
+    from sandwright.cli.commands.table import COMMANDS, command_of  # noqa: PLC0415 - `run` needs none of it
+
+    found = command_of(name)
     if found is None:
         _refuse(f"there is no command {name!r}", name, [each.name for each in COMMANDS], "sandwright --help")
     return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.cli.commands import grouped
 from sandwright.cli.commands.command import Command
+from sandwright.cli.commands.table import grouped
 from sandwright.errors import SandwrightError
 from sandwright.reference.markdown import code, table
 

@@ -15,8 +15,8 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 from invoke.tasks import Task
 
-from sandwright.cli.commands import COMMANDS
 from sandwright.cli.commands.command import Command, Option
+from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.program import execute
 
 

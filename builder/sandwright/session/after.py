@@ -1,7 +1,8 @@
 """What is done when a run has ended: its record goes, and what it left that the host may run is named.
 
 The native launcher becomes this program (`ending` says how), when nothing of the run is left: so no Python is
-there while the command runs. It is all that is done then, in as few imports as that takes.
+there while the command runs. It is all that is done then, in as few imports as that takes; runs import this
+too, so only an end imports what only an end needs.
 """
 
 from __future__ import annotations
@@ -9,18 +10,43 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations, which costs milliseconds
 import os
 import sys
+import time
 
 from sandwright import smalljson
-from sandwright.session import denials as told_denials
-from sandwright.session import elsewhere, left_behind
 from sandwright.visible import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.after import main; main()"
+
+_COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
+
+_SET_BACK = 1_000_000_000
+"""Nanoseconds by which the clock has to differ, to have been set."""
+
+
+class Clock:
+    """When a run began, in the time that file systems keep, and in one that nobody sets: in nanoseconds."""
+
+    def __init__(self, began: int = 0, ticks: int = 0) -> None:
+        """It begins now, or is that of another process."""
+        self.began = began or _now()
+        self.ticks = ticks or time.monotonic_ns()
+
+    def since(self) -> int:
+        """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
+        began = _now() - (time.monotonic_ns() - self.ticks)
+        return began if began < self.began - _SET_BACK else self.began
+
+
+def _now() -> int:
+    try:
+        return time.clock_gettime_ns(_COARSE)
+    except OSError:
+        return time.time_ns()
 
 
 def ending(record: str) -> list[str]:
@@ -54,7 +80,7 @@ def main() -> None:
     except KeyboardInterrupt:
         pass
     except Exception as fault:  # noqa: BLE001 - the run's status is what counts
-        left_behind.said([f"what the run left was not looked at: {fault}"], say)
+        _said([f"what the run left was not looked at: {fault}"], say)
     finally:
         os._exit(status)
 
@@ -72,15 +98,51 @@ def end(
     those of a bridge: each call, with the reason.
     """
     after = record["after"]
-    since = left_behind.Clock(*after["clock"]).since()
+    since = Clock(*after["clock"]).since()
     found = [
         *_unless_faulty(lambda: _report(record, status, denials)),
-        *_unless_faulty(lambda: left_behind.look(after["places"], after["policy"], since)),
-        *elsewhere.end(after["elsewhere"]),
-        *told_denials.end(after["denials"], denials, called, tell),
+        *_unless_faulty(lambda: _left(after, since)),
+        *_elsewhere(after["elsewhere"]),
+        *_refused(after["denials"], denials, called, tell),
         *(after["hint"][:1] if status or (status == 0 and after["hint"][1:] == [True]) else []),
     ]
-    left_behind.said(found, tell)
+    _said(found, tell)
+
+
+def _left(after: Any, since: int) -> list[str]:  # noqa: ANN401 - JSON
+    from sandwright.session.left_behind import look  # noqa: PLC0415 - runs need none of it
+
+    return look(after["places"], after["policy"], since)
+
+
+def _elsewhere(file: str) -> list[str]:
+    if not file:
+        return []
+    from sandwright.session import elsewhere  # noqa: PLC0415 - few runs have it
+
+    return elsewhere.end(file)
+
+
+def _refused(
+    asked: Any,  # noqa: ANN401 - JSON
+    proxied: dict[str, int] | None,
+    called: dict[tuple[str, str], int] | None,
+    tell: Callable[[str], None],
+) -> list[str]:
+    if not (proxied or called or asked["paths"]) and not os.path.lexists(asked["file"]):
+        return []
+    from sandwright.session.denials import end as told  # noqa: PLC0415 - only where something was refused
+
+    return told(asked, proxied, called, tell)
+
+
+def _said(lines: Iterable[str], say: Callable[[str], None]) -> None:
+    """Say them, as long as somebody listens."""
+    try:
+        for line in lines:
+            say(line)
+    except OSError:
+        pass
 
 
 def _unless_faulty(work: Callable[[], list[str]]) -> list[str]:

@@ -101,9 +101,7 @@ def end(
     called: dict[tuple[str, str], int] | None,
     tell: Callable[[str], None],
 ) -> list[str]:
-    """Do it for a run, whose record has `asked`; give what went wrong."""
-    if not (proxied or called or asked["paths"]) and not os.path.lexists(asked["file"]):
-        return []
+    """Tell of what a run was refused, whose record has `asked`; give what went wrong."""
     try:
         found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
         found += asked["paths"]

@@ -11,7 +11,6 @@ import os
 
 from sandwright import places, smalljson
 from sandwright.session import state
-from sandwright.session.left_behind import PLACEHOLDER, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,8 +49,6 @@ def begin(session: str, policy: str, absent: list[str]) -> str:
 
 def end(file: str) -> list[str]:
     """What to say of the names that were made; without any the record goes."""
-    if not file:
-        return []
     made = _made(_read(file).get("absent"))
     if not made:
         _forget(file)
@@ -61,6 +58,8 @@ def end(file: str) -> list[str]:
 def lines(made: Iterable[str], file: str) -> list[str]:
     """A line for each name, and what to do."""
     from shlex import quote  # noqa: PLC0415 - costs milliseconds, for what rarely happens
+
+    from sandwright.session.left_behind import printable  # noqa: PLC0415
 
     said = [
         f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
@@ -74,6 +73,8 @@ def _made(absent: object) -> list[str]:
 
 def _is_there(path: str) -> bool:
     """Whether something is there, or may be; a placeholder of a run in another project is not."""
+    from sandwright.session.left_behind import PLACEHOLDER  # noqa: PLC0415 - few policies have such names
+
     try:
         return os.lstat(path).st_mode != PLACEHOLDER or bool(os.listdir(path))
     except (FileNotFoundError, NotADirectoryError):

@@ -16,7 +16,7 @@ from sandwright.session import apart
 
 TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 MOST_NAMES = 250_000
 MOST_SECONDS = 3.0
@@ -25,11 +25,6 @@ MOST_SILENT = 3
 """File systems that may not answer; then no more are looked at."""
 _PATIENCE = 3.0
 """Seconds beyond MOST_SECONDS until one is taken not to answer."""
-_COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
-
-_SET_BACK = 1_000_000_000
-"""Nanoseconds by which the clock has to differ, to have been set."""
-
 _NEW = "new or changed while it ran"
 _MISSED = "not everything was looked at"
 PLACEHOLDER = stat.S_IFDIR | 0o1555
@@ -39,27 +34,6 @@ _ENTERED = "a repository that the index has as an entry: `git status`"
 _PARTS = frozenset(("HEAD", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
-
-
-class Clock:
-    """When a run began, in the time that file systems keep, and in one that nobody sets: in nanoseconds."""
-
-    def __init__(self, began: int = 0, ticks: int = 0) -> None:
-        """It begins now, or is that of another process."""
-        self.began = began or _now()
-        self.ticks = ticks or time.monotonic_ns()
-
-    def since(self) -> int:
-        """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
-        began = _now() - (time.monotonic_ns() - self.ticks)
-        return began if began < self.began - _SET_BACK else self.began
-
-
-def _now() -> int:
-    try:
-        return time.clock_gettime_ns(_COARSE)
-    except OSError:
-        return time.time_ns()
 
 
 class WritablePlaces:
@@ -341,12 +315,3 @@ def _plain(point: bytes) -> bytes:
 def printable(text: str) -> str:
     """Text for a terminal: what is no printable character is spelled out."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
-def said(lines: Iterable[str], say: Callable[[str], None]) -> None:
-    """Say them, as long as somebody listens."""
-    try:
-        for line in lines:
-            say(line)
-    except OSError:
-        pass

@@ -11,9 +11,8 @@ import os
 import time
 
 from sandwright import places
-from sandwright.session import elsewhere, left_behind, render_cache, state, trust
-from sandwright.session.after import can_follow, end, ending, traced
-from sandwright.session.recording import Recording
+from sandwright.session import elsewhere, render_cache, state, trust
+from sandwright.session.after import Clock, can_follow, end, ending, traced
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 
@@ -61,6 +60,8 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     sweep()
     session = CommandSession(request, prepared, began, log)
     if request.explained:
+        from sandwright.session.recording import Recording  # noqa: PLC0415 - few runs ask for it
+
         paths = os.path.join(state.directory(), f"{session.id}.record")
         request.recording = Recording(paths, looks=False)
     if session.replaces_us():
@@ -185,7 +186,7 @@ class CommandSession:
         self.prepared = prepared
         self.began = began
         self.native = PLAN in prepared.digests
-        clock = left_behind.Clock()
+        clock = Clock()
         self.denials: dict[str, object] = {
             "file": os.path.join(state.directory(), f"{self.id}.denials"),
             "decided": prepared.decided,

@@ -1,0 +1,32 @@
+"""The table of commands: parsing, help, completion, Invoke's tasks and docs/commands.md come from it.
+
+It holds data only, so that `sandwright --help` and `sandwright run` start at once. `functions` says which
+function carries a command out. Each heading of `sandwright --help` has a file; their order here is its order.
+"""
+
+from __future__ import annotations
+
+from sandwright.cli.commands import everyday, images, maintenance, profiles, release
+from sandwright.cli.commands.command import Command
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEADINGS = (everyday, images, release, profiles, maintenance)
+
+GROUPS = tuple(each.GROUP for each in _HEADINGS)
+"""The headings of `sandwright --help`, in order."""
+
+COMMANDS: tuple[Command, ...] = tuple(command for each in _HEADINGS for command in each.COMMANDS)
+
+
+def command_of(name: str) -> Command | None:
+    """The command of a name."""
+    return next((each for each in COMMANDS if each.name == name), None)
+
+
+def grouped() -> Iterator[tuple[str, list[Command]]]:
+    """The commands of each group, in the order of the table."""
+    for group in GROUPS:
+        yield group, [each for each in COMMANDS if each.group == group]

@@ -1,0 +1,99 @@
+"""The short way of `run`: what was rendered before is found, and used only while every answer is the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import inputs
+from session.conftest import WAIT, Project
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+RUN = """
+import os, sys
+before = set(sys.modules)
+def become(program, words, environment):
+    print(*sorted(set(sys.modules) - before), flush=True)
+    os.rename(environment['SANDWRIGHT_AFTER'].split(chr(10))[-1], 'kept.json')
+    os._exit(0)
+os.execve = become
+from sandwright.cli import main
+main()
+"""
+END = """
+import os, sys
+before, own, leave = set(sys.modules), os.getpid(), os._exit
+def told(status):
+    if os.getpid() == own:
+        print(*sorted(set(sys.modules) - before), flush=True)
+    leave(status)
+os._exit = told
+sys.path.append(sys.argv[1])
+from sandwright.session.after import main
+main()
+"""
+STARTING = """
+cli cli.commands cli.commands.command cli.commands.everyday cli.commands.options cli.functions cli.parsing
+cli.program cli.running digests gitindex inputs places policy policy.agents session session.after
+session.elsewhere session.render_cache session.request session.run session.state session.trust signalling
+smalljson visible
+"""
+ENDING = "digests places session session.after session.apart session.left_behind smalljson visible"
+HEAVY = {"contextlib", "enum", "hashlib", "json", "pathlib", "re", "signal", "subprocess", "typing"}
+
+
+def _imported(project: Project, *words: str) -> set[str]:
+    ended = subprocess.run(
+        words, capture_output=True, timeout=WAIT, check=True, cwd=project.root, env=project.environ
+    )
+    return set(ended.stdout.decode().split())
+
+
+def test_few_modules_are_imported(project: Project) -> None:
+    """Each costs a tenth of a millisecond and more, of all that a run takes."""
+    assert project.run("true").returncode == 0
+    started = _imported(project, sys.executable, "-P", "-c", RUN, "run", "--", "true")
+    assert sorted(started - HEAVY) == sorted(started)
+    assert {f"sandwright.{each}" for each in STARTING.split()} == _ours(started)
+    root = str(Path(inputs.__file__).parent.parent)
+    ended = _imported(project, sys.executable, "-I", "-S", "-c", END, root, "kept.json", "0")
+    assert sorted(ended - HEAVY) == sorted(ended)
+    assert {f"sandwright.{each}" for each in ENDING.split()} == _ours(ended)
+
+
+def _ours(names: set[str]) -> set[str]:
+    return {each for each in names if each.startswith("sandwright.")}
+
+
+def _slot(project: Project) -> Path:
+    kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
+    return next(path for path in kept if "prepared" in json.loads(path.read_text()))
+
+
+ELSEWHERE = {"owner"}
+"""The kinds of questions that only other policies ask."""
+
+
+def test_rendered_anew_for_another_answer_of_any_kind(project: Project) -> None:
+    """Of each kind one answer is as if it had been another when it was kept."""
+    events = project.home / "events"
+
+    def rendered() -> str:
+        assert project.run("true", options=("--telemetry", str(events))).returncode == 0
+        return str(json.loads(events.read_text().splitlines()[-1])["rendered"])
+
+    assert rendered() == "now"
+    assert "before" in [rendered() for _ in range(4)]  # others on this machine may open a socket
+    for kind in sorted(inputs.KINDS.keys() - ELSEWHERE):
+        slot = _slot(project)
+        data: dict[str, Any] = json.loads(slot.read_text())
+        next(each for each in data["asked"] if each[0] == kind)[2] = ["another"]
+        slot.write_text(json.dumps(data))
+        assert rendered() == "now", kind
+    assert "before" in [rendered() for _ in range(4)]
