@@ -492,3 +492,15 @@ def test_debian_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     told = [path for path, member in tree.items() if any(word in member.data for word in here)]
     assert told == []
     assert document(layout, first)["layers"]
+
+
+def test_a_program_that_writes_on_and_on_is_late() -> None:
+    """And may be cancelled: what it writes does not put that off."""
+    with open("/dev/zero", "rb") as endless:  # noqa: PTH123
+        output = configured._Output(endless, time.monotonic() - 1, Event())
+        with pytest.raises(configured._Late):
+            output.read(1)
+        cancelled = Event()
+        cancelled.set()
+        with pytest.raises(Cancelled):
+            configured._Output(endless, time.monotonic() + 100, cancelled).read(1)

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from sandwright import process
-from sandwright.errors import BuildError, HostError, ToolMissing
+from sandwright.errors import BuildError, CommandFailed, HostError, ToolMissing
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue, load_definition
-from sandwright.image.engines import build, recipe
+from sandwright.image.engines import build, docker, podman, recipe
 from sandwright.image.engines.build import BuildRequest, EngineBuiltImage, build_in_engine, embedded
 from sandwright.image.engines.context import DockerfileContext
 from sandwright.image.engines.contract import BuildEngine
@@ -34,6 +34,7 @@ from sandwright.image.engines.podman import PodmanBuilder
 from sandwright.image.engines.trees import KNOWN, Difference, compare, explained, read_files, unexplained
 from sandwright.image.lock import checksum, load_lock, write_lock
 from sandwright.image.mirrors import find_mirrors
+from sandwright.progress import SILENT
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.runtime.dockerd import docker_client
@@ -509,6 +510,41 @@ def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     somebody = replace(HOST, uid=54321)
     with pytest.raises(HostError, match=r"podman without root needs ids .* usermod --add-subuids"):
         PodmanBuilder("podman", somebody).check()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("said", ["yes", "yes | tr -d '\\n'"])
+def test_a_build_that_says_more_and_more(said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It ends when its time is up, and no line of it fills the memory here."""
+    program(tmp_path / "bin", said, monkeypatch)
+    monkeypatch.setattr(podman, "TIMEOUT", 1.0)
+    monkeypatch.setattr(podman, "_END", 0.5)
+    context = DockerfileContext({"Dockerfile": b"FROM x\n"}, 7)
+    with SILENT.step("build") as step, pytest.raises(CommandFailed) as caught:
+        PodmanBuilder("podman", HOST).build(context, HOST.platform, step)
+    assert caught.value.timeout == 1.0
+    assert len(str(caught.value)) < 400_000
+
+
+@pytest.mark.timeout(60)
+def test_a_daemon_that_says_more_and_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docker, "TIMEOUT", 1.0)
+
+    class Daemon:
+        @property
+        def api(self) -> Daemon:
+            return self
+
+        def build(self, *, fileobj: IO[bytes], **_: object) -> Iterator[dict[str, str]]:
+            while fileobj.read(1 << 16):
+                pass
+            while True:
+                yield {"stream": "y" * 100_000 + "\n"}
+
+    context = DockerfileContext({"Dockerfile": b"FROM x\n"}, 7)
+    with SILENT.step("build") as step, pytest.raises(BuildError, match="ran out of time") as caught:
+        DockerBuilder(Daemon()).build(context, HOST.platform, step)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 400_000
 
 
 @pytest.mark.parametrize(

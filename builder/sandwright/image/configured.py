@@ -236,11 +236,13 @@ class _Output:
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
         """Ask again and again. Raise _Late when time is up, Cancelled when nobody waits for the result."""
-        while not ready():
+        while True:
             if self._cancelled.is_set():
                 raise Cancelled
             if time.monotonic() > self._end:
                 raise _Late
+            if ready():
+                return
 
     def drain(self) -> None:
         """Read what is left."""

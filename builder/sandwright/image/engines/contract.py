@@ -101,6 +101,10 @@ def streaming(write: Callable[[BinaryIO], None]) -> Iterator[BinaryIO]:
         raise failed[0]
 
 
+LONGEST_LINE = 4096
+"""Bytes, or characters, of a line of a build that are kept: the program that writes it is the image's."""
+
+
 def said(lines: Sequence[str]) -> str:
     """The end of what a build said, for a message."""
     last = [line.rstrip() for line in lines if line.strip()][-TAIL:]

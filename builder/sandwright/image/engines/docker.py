@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sandwright.errors import BuildError, HostError
 from sandwright.image.engines.context import DockerfileContext
-from sandwright.image.engines.contract import TAIL, TIMEOUT, EngineImage, said, streaming
+from sandwright.image.engines.contract import LONGEST_LINE, TAIL, TIMEOUT, EngineImage, said, streaming
 from sandwright.image.layout import on_disk
 from sandwright.progress import ProgressStep
 
@@ -115,15 +116,17 @@ class DockerBuilder:
 
 
 def _follow(events: Iterator[Mapping[str, Any]], lines: deque[str], step: ProgressStep) -> str | None:
-    """Read what the daemon tells; give the image's id. Raise BuildError when it tells of an error."""
-    image = None
+    """Read what the daemon tells; give the image's id. Raise BuildError for an error, or when time is up."""
+    image, deadline = None, time.monotonic() + TIMEOUT
     for event in events:
+        if time.monotonic() > deadline:
+            raise BuildError(f"docker build ran out of time ({TIMEOUT:g} s){said(lines)}")
         if "error" in event:
             detail = event.get("errorDetail") or {}
             raise BuildError(f"docker build: {detail.get('message') or event['error']}{said(lines)}")
         image = (event.get("aux") or {}).get("ID", image)
         text = str(event.get("stream", ""))
-        lines.extend(text.splitlines())
+        lines.extend(line[:LONGEST_LINE] for line in text.splitlines())
         if _STEP.match(text):
             step.advance(1)
     return image

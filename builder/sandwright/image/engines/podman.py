@@ -23,7 +23,7 @@ from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, HostError, IntegrityError
 from sandwright.host import MachineFacts
 from sandwright.image.engines.context import DockerfileContext
-from sandwright.image.engines.contract import TAIL, TIMEOUT, EngineImage, said
+from sandwright.image.engines.contract import LONGEST_LINE, TAIL, TIMEOUT, EngineImage, said
 from sandwright.image.layout import on_disk
 from sandwright.image.scratch import scratch_directory
 from sandwright.progress import ProgressStep
@@ -195,16 +195,17 @@ class _Late(Exception):
 
 
 def _lines(fd: int, deadline: float) -> Iterator[str]:
-    """The lines that come from a pipe, until nobody writes to it. Raise _Late when time is up."""
+    """The lines that come from a pipe, cut, until nobody writes to it. Raise _Late when time is up."""
     rest = b""
     while True:
+        if time.monotonic() > deadline:
+            raise _Late
         if not select.select([fd], [], [], _PAUSE)[0]:
-            if time.monotonic() > deadline:
-                raise _Late
             continue
         data = os.read(fd, 1 << 16)
         *whole, rest = (rest + data).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)
+        yield from (line[:LONGEST_LINE].decode(errors="replace") for line in whole)
+        rest = rest[:LONGEST_LINE]
         if not data:
             if rest:
                 yield rest.decode(errors="replace")
