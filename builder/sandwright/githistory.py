@@ -17,6 +17,9 @@ OFFLINE = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTO
 """For each Git in a stranger's repository: an object that a partial clone lacks is not fetched, as the
 configuration names the program that does it (`core.sshCommand`)."""
 
+LARGEST = 1 << 20
+"""Bytes of a file of another commit: what a policy or a filter may have. Packed, any size takes little."""
+
 _LIMIT = 60.0
 
 
@@ -50,11 +53,14 @@ def is_committed(file: Path, content: bytes) -> bool:
 def file_at(directory: Path, revision: str, path: str) -> bytes:
     """A file of a revision, `path` from the directory on when it begins with `./`, else from the top.
 
-    Raise UsageError when there is no such revision or file, ToolMissing without Git.
+    Raise UsageError when there is no such revision or file, and for one that is too large; ToolMissing
+    without Git.
     """
     if revision.startswith("-"):
         raise UsageError(f"{revision} is no revision")
     try:
+        if int(_git(directory, "cat-file", "-s", f"{revision}:{path}").text) > LARGEST:
+            raise UsageError(f"{revision}:{path} is larger than {LARGEST} bytes")
         return _git(directory, "cat-file", "blob", f"{revision}:{path}").stdout
     except CommandFailed as error:
         why = error.stderr.strip().splitlines()

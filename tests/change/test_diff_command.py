@@ -99,6 +99,20 @@ def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path
     assert not mark.exists()
 
 
+@pytest.mark.needs("git")
+def test_a_file_of_a_revision_without_an_end(project: Path) -> None:
+    """Packed, gigabytes of blanks take little, and a stranger's branch may hold them. They are not read."""
+    git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    (project / "sandbox.yaml").write_text(OLD + " " * (100 << 20))
+    process.run(*git, "add", "sandbox.yaml")
+    process.run(*git, "commit", "--quiet", "--message", "large")
+    (project / "sandbox.yaml").write_text(OLD)
+    for words in (("--revisions", "old", "HEAD"), ("HEAD:sandbox.yaml", "old:sandbox.yaml")):
+        result = _diff(project, *words, "--method", "bwrap")
+        assert result.status == 64, result.stderr
+        assert "sandbox.yaml is larger than 1048576 bytes" in result.stderr
+
+
 FILTER = '{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]}'
 
 
