@@ -67,6 +67,13 @@ def test_few_modules_are_imported(project: Project) -> None:
     assert {f"sandwright.{each}" for each in ENDING.split()} == _ours(ended)
 
 
+def test_who_waits_beside_a_run_has_what_its_end_needs(project: Project) -> None:
+    """Hours later an upgrade may have put other modules there."""
+    code = "import sandwright.session.beside, sys; print(*sys.modules)"
+    names = ("after", "apart", "denials", "elsewhere", "left_behind")
+    assert {f"sandwright.session.{each}" for each in names} <= _imported(project, sys.executable, "-c", code)
+
+
 def _ours(names: set[str]) -> set[str]:
     return {each for each in names if each.startswith("sandwright.")}
 

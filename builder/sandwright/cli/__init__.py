@@ -1,6 +1,6 @@
 """The command line: `sandwright`, and the same commands as Invoke tasks for a `tasks.py`.
 
-The only room that prints and exits. `commands` is the table that parsing, help, completion and tasks come
+The only room that prints and exits. `commands.table` is what parsing, help, completion and tasks come
 from. The other modules hold the commands of one subject each: a function calls the library, and shows what
 came back. Nothing heavy is imported before a command that needs it runs.
 """

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from sandwright import foreground, places
-from sandwright.session import state
+from sandwright.session import denials as _denials  # noqa: F401 - as for the next line
+from sandwright.session import elsewhere, left_behind, state  # noqa: F401 - `end` needs them, of one version
 from sandwright.session.after import end
 from sandwright.session.bridged import BridgeLog
 from sandwright.session.trail import Trail

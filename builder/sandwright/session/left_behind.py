@@ -25,6 +25,7 @@ MOST_SILENT = 3
 """File systems that may not answer; then no more are looked at."""
 _PATIENCE = 3.0
 """Seconds beyond MOST_SECONDS until one is taken not to answer."""
+
 _NEW = "new or changed while it ran"
 _MISSED = "not everything was looked at"
 PLACEHOLDER = stat.S_IFDIR | 0o1555
