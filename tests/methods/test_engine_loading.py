@@ -105,6 +105,30 @@ def test_it_runs_what_was_built(
     assert len(said) == 1
 
 
+@pytest.mark.parametrize("planted", ["image", "proxy"])
+def test_what_came_with_a_project_is_not_loaded(
+    planted: str, engine: EngineHost, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's project brings an image by our name, and a policy that keeps the sandbox from it.
+
+    The engine would have it for every other project, and as the proxy that holds the list of hosts.
+    """
+    project = tmp_path / "home" / "p"
+    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
+    monkeypatch.setattr(loading, "PROXY", name)
+    _build(project / "build", name, b"planted")
+    network = "network: {mode: proxy, allow: [example.org]}\n" if planted == "proxy" else ""
+    image = name if planted == "image" else "none-such"
+    loaded = Policy.from_text(
+        f"schema: 1\nmethod: {engine.name}\nimage: {image}\n{network}"
+        "filesystem: {write: [$PROJECT], readonly: [$PROJECT/build]}\n"
+    )
+    policy = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+    with pytest.raises(HostError, match=r"build has an image, and may have come with the project"):
+        loading.load_built(engine.name, policy, InputTracker(), {})
+    assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)
+
+
 def test_what_the_sandbox_could_write_is_not_loaded(
     engine: EngineHost, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

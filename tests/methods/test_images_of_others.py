@@ -104,3 +104,19 @@ def test_a_blob_that_may_not_be_read(policy: ResolvedPolicy, built: Path) -> Non
     os.seteuid(NOBODY)
     with pytest.raises(HostError, match="may not read the image in"):
         rootfs(policy, InputTracker())
+
+
+def test_a_build_that_came_with_a_project_is_nobodys(
+    policy: ResolvedPolicy, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is unpacked until somebody has named it."""
+    project = Path(policy.facts.project)
+    (project / "build").symlink_to(built)
+    text = "schema: 1\nmethod: oci\nimage: small\nfilesystem: {write: [$PROJECT/out]}\n"
+    closed = resolver(text, project)(())
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(HostError, match=r"may have come with the project; if you built it, say so with"):
+        rootfs(closed, InputTracker())
+    assert not (tmp_path / "home/.cache/sandwright/rootfs").exists()
+    monkeypatch.setenv(VARIABLE, str(project / "build"))
+    assert (rootfs(closed, InputTracker()) / "bin/hello").exists()

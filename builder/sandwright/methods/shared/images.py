@@ -31,8 +31,8 @@ ROOTFS = "SANDWRIGHT_ROOTFS"
 def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) -> Path:
     """The root file system of a policy's image, unpacked if it has not been.
 
-    Raise HostError when the image is nowhere, with the command that makes it; and when it lies where the
-    sandbox could write, as what is there decides what the next one sees.
+    Raise HostError when the image is nowhere, with the command that makes it; when it lies where the
+    sandbox could write, as what is there decides what the next one sees; and when it may be a stranger's.
     """
     if given := os.environ.get(ROOTFS):
         inputs.ask("variable", ROOTFS)
@@ -44,6 +44,7 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) ->
         inputs.ask("digest", str(layout / "index.json"))
         if _there(layout):
             _untouched(output, policy, f"{VARIABLE} can name another directory")
+            _refuse_others(output)
             store = store_of(output)
             _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
             image = _readable(layout, policy)
@@ -138,20 +139,19 @@ def missing(image: str) -> str:
     if os.environ.get(ROOTFS):
         return ""
     given = os.environ.get(VARIABLE)
-    here = [place / "build" for place in (Path.cwd(), data_path("images").parent)]
-    outputs = [Path(given).absolute()] if given else list(dict.fromkeys(here))
+    output = Path(given).absolute() if given else _checkouts()
     try:
-        if any(_there(place / "images" / image) for place in outputs):
+        if _there(output / "images" / image):
             return ""
     except HostError as error:
         return str(error)
-    return f"the image {image} is not in {' or '.join(map(str, outputs))}"
+    return f"the image {image} is not in {output}"
 
 
 def layouts(policy: ResolvedPolicy, name: str, inputs: InputTracker) -> Iterator[Path]:
     """The layouts of an image that were built here, the one that is taken first.
 
-    Raise HostError when it lies where the sandbox could write.
+    Raise HostError when it lies where the sandbox could write, or may be a stranger's.
     """
     inputs.ask("variable", VARIABLE)
     for output in _outputs(policy):
@@ -159,13 +159,14 @@ def layouts(policy: ResolvedPolicy, name: str, inputs: InputTracker) -> Iterator
         inputs.ask("digest", str(index))
         if index.exists():
             _untouched(output, policy, f"{VARIABLE} can name another directory")
+            _refuse_others(output)
             yield index.parent
 
 
 def our_layout(name: str) -> Path | None:
     """The layout of an image that no project decides about: in $SANDWRIGHT_BUILD, or this checkout's."""
     given = os.environ.get(VARIABLE)
-    layout = (Path(given).absolute() if given else data_path("images").parent / "build") / "images" / name
+    layout = (Path(given).absolute() if given else _checkouts()) / "images" / name
     return layout if (layout / "index.json").exists() else None
 
 
@@ -174,8 +175,24 @@ def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     if given := os.environ.get(VARIABLE):
         yield Path(given).absolute()
         return
-    places = [Path.cwd(), Path(policy.facts.project), data_path("images").parent]
-    yield from dict.fromkeys(place / "build" for place in places)
+    yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", _checkouts()))
+
+
+def _checkouts() -> Path:
+    """What was built in the checkout that this program is of."""
+    return data_path("images").parent / "build"
+
+
+def _refuse_others(output: Path) -> None:
+    """Raise HostError for a build that nobody named and that may have come with a project.
+
+    An engine would have it under our name for it, in every project's sandboxes and as their proxy.
+    """
+    if not os.environ.get(VARIABLE) and os.path.realpath(output) != os.path.realpath(_checkouts()):
+        raise HostError(
+            f"{output} has an image, and may have come with the project; if you built it, say so with "
+            f"{VARIABLE}={output}"
+        )
 
 
 def _untouched(place: Path, policy: ResolvedPolicy, helps: str) -> Path:
