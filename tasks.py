@@ -28,6 +28,8 @@ THOROUGH_TIMEOUT = 8 * TESTS_TIMEOUT
 WORKERS = 4
 """Most tests wait for a sandbox more than they compute, so that two cores have work for four."""
 THOROUGH = "try all examples of the tests that make examples up, which takes long"
+BYTE_CODE = {"PYTHONDONTWRITEBYTECODE": ""}
+"""It is kept, whatever the caller's environment says: tests start Python thousands of times."""
 BENCHMARKS_TIMEOUT = 30 * 60
 HOURS_LONG = {"projects"}
 """Benchmarks that only run when they are named."""
@@ -44,7 +46,7 @@ def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) 
         result = c.run(
             f"{sys.executable} -m {module}",
             timeout=timeout,
-            env={"PYTHONPATH": f"{ROOT / 'builder'}{os.pathsep}{ROOT / 'tests'}"},
+            env={"PYTHONPATH": f"{ROOT / 'builder'}{os.pathsep}{ROOT / 'tests'}", **BYTE_CODE},
             pty=False,
             warn=warn,
         )

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Generator
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,8 @@ os.environ.setdefault("SANDWRIGHT_TRUST", "1")  # policies of tests grant what t
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 """Tools whose absence is a failure instead of a skip; `all` means each that a test names. CI sets it."""
 
+TESTS = Path(__file__).parent
+
 GRACE = 5.0
 """Seconds."""
 
@@ -45,6 +48,26 @@ LEFT_BEHIND = 9
 
 _SERVICES = pytest.StashKey[contextlib.ExitStack]()
 _BEFORE = pytest.StashKey[AbstractSet[object]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each worker begins with another part of the modules: what one has compiled the others load."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and collector.path == TESTS and report.passed:
+        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All workers run tests in one order."""
+    if _is_worker(config):
+        items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
