@@ -59,6 +59,12 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "a protected file appears": lambda p: (p.root / ".envrc").touch(),
     "a repository goes": lambda p: shutil.rmtree(p.root / ".git"),
     "a repository inside": lambda p: _write(p.root / ".git/modules/m/HEAD", ""),
+    "a secret of the home": lambda p: _write(p.home / ".ssh/id", ""),
+    "another home": lambda p: p.environment.update(HOME=str(_new(p.home / "second"))),
+    "another runtime directory": lambda p: p.environment.update(XDG_RUNTIME_DIR=str(_new(p.home / "run"))),
+    "a cloud's credentials": lambda p: p.environment.update(
+        GOOGLE_APPLICATION_CREDENTIALS=str(_new(p.home / "key"))
+    ),
     "a program": lambda p: p.environment.update(PATH=f"{_own_bwrap(p)}:{os.environ['PATH']}"),
     "the launcher": _tamper("launch"),
     "the arguments": _tamper("args"),
@@ -69,6 +75,11 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def _new(path: Path) -> Path:
+    path.mkdir(mode=0o700)
+    return path
 
 
 def _own_bwrap(project: Project) -> Path:
