@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 
 from sandwright import digests, smalljson
 
@@ -213,6 +214,11 @@ def _memory(_: str) -> int | None:
         return None
 
 
+def _minute(_: str) -> int:
+    """Which minute it is: for what no other question tells."""
+    return int(time.time()) // 60
+
+
 def _text(path: str) -> Answer:
     """A small file's text, as /proc and /sys have them; None when it can't be read."""
     try:
@@ -297,6 +303,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "identity": _identity,
     "links": _links,
     "memory": _memory,
+    "minute": _minute,
     "names": _names,
     "owner": _owner,
     "program": _program,

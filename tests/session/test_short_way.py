@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,20 @@ def _slot(project: Project) -> Path:
     return next(path for path in kept if "prepared" in json.loads(path.read_text()))
 
 
-ELSEWHERE = {"owner"}
+def _asked(project: Project) -> set[str]:
+    """The kinds of questions that were asked."""
+    return {kind for kind, _, _ in json.loads(_slot(project).read_text())["asked"]}
+
+
+def _another(project: Project, kind: str) -> None:
+    """Have one answer of a kind as if it had been another when it was kept."""
+    slot = _slot(project)
+    data: dict[str, Any] = json.loads(slot.read_text())
+    next(each for each in data["asked"] if each[0] == kind)[2] = ["another"]
+    slot.write_text(json.dumps(data))
+
+
+ELSEWHERE = {"minute", "owner"}
 """The kinds of questions that only other policies ask."""
 
 
@@ -98,9 +112,33 @@ def test_rendered_anew_for_another_answer_of_any_kind(project: Project) -> None:
     assert rendered() == "now"
     assert "before" in [rendered() for _ in range(4)]  # others on this machine may open a socket
     for kind in sorted(inputs.KINDS.keys() - ELSEWHERE):
-        slot = _slot(project)
-        data: dict[str, Any] = json.loads(slot.read_text())
-        next(each for each in data["asked"] if each[0] == kind)[2] = ["another"]
-        slot.write_text(json.dumps(data))
+        _another(project, kind)
         assert rendered() == "now", kind
     assert "before" in [rendered() for _ in range(4)]
+
+
+PREFERRED = "schema: 1\nprefer: [docker, bwrap]\nfilesystem: {write: [$PROJECT]}\n"
+
+
+@pytest.mark.needs("docker")
+def test_a_method_that_is_preferred_is_tried_when_it_is_there(project: Project) -> None:
+    """Without its program until that is found; else each minute, as a daemon may answer by now."""
+    programs = project.home / "programs"
+    programs.mkdir()
+    for name in ("bwrap", "git", "sh", "true"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    project.environment |= {"PATH": str(programs), "DOCKER_HOST": f"unix://{project.home}/none.sock"}
+    project.policy.write_text(PREFERRED)
+
+    def told() -> str:
+        ended = project.run("/usr/bin/true")
+        assert ended.returncode == 0, ended
+        return ended.stderr.decode()
+
+    assert "method: bwrap (docker: docker is not installed" in told()
+    assert "method: bwrap" not in [told() for _ in range(4)][-1]
+    assert "minute" not in _asked(project)
+    (programs / "docker").symlink_to(str(shutil.which("docker")))
+    assert "method: bwrap (docker: no daemon answers" in told()
+    _another(project, "minute")
+    assert "method: bwrap (docker: no daemon answers" in told()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from sandwright import inputs, places
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import InputTracker, Question
 from sandwright.methods.contract import CODES, Backend, Preflight
 
 KEPT = ("ready", "hangs", "not-denied")
@@ -20,6 +21,18 @@ def known(backend: Backend, host: MachineFacts) -> Preflight:
     path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
     found = _kept(path, backend)
     return found if found is not None else fresh(backend, host)
+
+
+def questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterator[Question]:
+    """What a choice holds by that a finding led to: all that the method depends on.
+
+    Where that doesn't show why it can't be taken, as when a daemon doesn't answer, it is tried each minute.
+    """
+    asked = tuple(backend.depends(host))
+    yield from asked
+    missing = found.code == "program-missing" and any(kind == "program" for kind, _ in asked)
+    if not missing and found.code not in ("wrong-system", *KEPT):
+        yield "minute", ""
 
 
 def fresh(backend: Backend, host: MachineFacts) -> Preflight:

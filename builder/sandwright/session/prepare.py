@@ -212,8 +212,8 @@ def chosen(
         for own in registry.tried(name, resolved):
             backend = registry.backend(own)
             found = preflights.known(backend, host)
+            inputs.ask_all(preflights.questions(found, backend, host))
             if found.ready:
-                inputs.ask_all(backend.depends(host))
                 why = f" ({'; '.join(refused)})" if refused else ""
                 notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
                 weaker = registry.find(own)[2].instead
