@@ -282,6 +282,51 @@ def test_record_that_is_damaged_is_made_again(tmp_path: Path) -> None:
     assert not write(tmp_path).rootfs.fresh
 
 
+def test_a_link_in_place_of_a_root_is_none(tmp_path: Path) -> None:
+    """A store may come with a project: what a link leads to, as `/`, would be the sandbox's root."""
+    made = write(tmp_path).rootfs.path
+    made.rename(tmp_path / "elsewhere")
+    made.symlink_to(tmp_path / "elsewhere")
+    again = write(tmp_path).rootfs
+    assert again.fresh
+    assert not again.path.is_symlink()
+    record = made.with_name(f"{made.name}.json")
+    record.rename(tmp_path / "record")
+    record.symlink_to(tmp_path / "record")
+    assert write(tmp_path).rootfs.fresh
+    assert not record.is_symlink()
+    assert (tmp_path / "elsewhere/bin/hello").is_file()
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"type": "bind", "source": "/", "options": ["rbind"]},
+        {"type": "tmpfs", "source": "/", "options": ["nosuid", "nodev", "size=1048576k", "bind"]},
+        {"type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "size=1048576k", "rbind"]},
+        {"type": "tmpfs", "source": "tmpfs", "options": []},
+    ],
+)
+def test_a_record_brings_no_mount_of_the_host(planted: dict[str, Any], tmp_path: Path) -> None:
+    made = write(tmp_path, config={"Cmd": ["/bin/hello"], "Volumes": {"/data": {}}})
+    record = made.rootfs.path.with_name(f"{made.rootfs.path.name}.json")
+    document = json.loads(record.read_text())
+    assert [mount.destination for mount in made.rootfs.volumes] == ["/data"]
+    document["volumes"] = [{"destination": "/data", **planted}]
+    record.write_text(json.dumps(document))
+    with pytest.raises(HostError, match="its record has mounts that no image asks for"):
+        write(tmp_path)
+
+
+def test_a_store_that_came_with_a_project_is_refused(tmp_path: Path) -> None:
+    """Git makes directories that others may enter; ours never were."""
+    write(tmp_path)
+    (tmp_path / "store").chmod(0o755)
+    with pytest.raises(HostError, match=r"is open to other users and holds other things \(sha256-"):
+        write(tmp_path)
+    assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o755
+
+
 def test_store_among_other_things_is_refused(tmp_path: Path) -> None:
     """Its mode would have to change, and that is somebody's choice."""
     (tmp_path / "store").mkdir(mode=0o755)

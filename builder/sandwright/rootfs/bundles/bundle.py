@@ -14,7 +14,7 @@ from sandwright.render.baseline import BaselineMount, load_baseline
 from sandwright.rootfs.bundles import convert, extramounts
 from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions, CallerIds
 from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
-from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, prepare
+from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, is_volume, prepare
 from sandwright.rootfs.bundles.program import check_cwd, find_program, search_path
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.inroot import Root
@@ -128,12 +128,15 @@ def record(image: Image, prepared: PreparedRootfs, unpacking: Mapping[str, objec
 
 
 def from_record(found: StoredRootfs) -> Rootfs:
-    """What the store kept, as values."""
-    volumes = [{**row, "options": tuple(row["options"])} for row in found.record["volumes"]]
+    """What the store kept, as values. Raise HostError for a record with mounts that are no volumes'."""
+    rows = [{**row, "options": tuple(row["options"])} for row in found.record["volumes"]]
+    volumes = tuple(BaselineMount(**row) for row in rows)
+    if not all(map(is_volume, volumes)):
+        raise HostError(f"{found.rootfs}: its record has mounts that no image asks for: remove the directory")
     return Rootfs(
         found.rootfs,
         tuple(RootfsChange(**row) for row in found.record["changes"]),
-        tuple(BaselineMount(**row) for row in volumes),
+        volumes,
         tuple(_notes(found.record["unpacked"])),
         found.fresh,
     )

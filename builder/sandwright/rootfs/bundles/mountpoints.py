@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from sandwright.rootfs.tar.entry import show
 
 LARGEST_COPY = 8 << 20
 _VOLUME = ("nosuid", "nodev", "size=1048576k")
+_OWNER = re.compile(r"(?:mode=[0-7]+|[ug]id=[0-9]+)")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -37,6 +39,13 @@ class RootfsChange:
     path: str
     action: Literal["created", "replaced", "contained", "hidden"]
     detail: str = ""
+
+
+def is_volume(mount: BaselineMount) -> bool:
+    """Whether it is a tmpfs as `prepare` gives it, and shows nothing of the host's."""
+    given, owner = mount.options[: len(_VOLUME)], mount.options[len(_VOLUME) :]
+    plain = all(isinstance(each, str) and _OWNER.fullmatch(each) for each in owner)
+    return (mount.type, mount.source, given) == ("tmpfs", "tmpfs", _VOLUME) and plain
 
 
 @dataclass(frozen=True)

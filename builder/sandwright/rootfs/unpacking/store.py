@@ -11,7 +11,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,8 +27,6 @@ PATIENCE = 30.0
 
 WAITING = 600.0
 """Seconds in which another process unpacks an image."""
-
-_OURS = re.compile(r"\.?(?:sha256|sha384|sha512|minimal)-")
 
 
 @dataclass(frozen=True)
@@ -71,11 +68,12 @@ def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, An
 
 
 def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
-    if not (rootfs.is_dir() and record.is_file()):
-        return None
+    """What is there; None where it is none of ours, as a link, which may lead to the machine's own root."""
     try:
+        if not (stat.S_ISDIR(rootfs.lstat().st_mode) and stat.S_ISREG(record.lstat().st_mode)):
+            return None
         return StoredRootfs(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
-    except ValueError:  # not our record
+    except (FileNotFoundError, ValueError):  # not our record
         return None
 
 
@@ -184,7 +182,7 @@ def _on_disk(directory: Path) -> None:
 def _private(store: Path) -> None:
     """Create the store, closed to other users: images hold setuid programs (CVE-2021-41091, -41103).
 
-    A directory with other content is refused, since changing its mode would affect that.
+    One that is open and has something in it is refused: it is somebody else's, or came with a project.
     """
     store.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = store.stat()
@@ -192,10 +190,10 @@ def _private(store: Path) -> None:
         raise HostError(f"{store} belongs to another user (uid {status.st_uid})")
     if not stat.S_IMODE(status.st_mode) & 0o077:
         return
-    foreign = [path.name for path in store.iterdir() if not _OURS.match(path.name)]
-    if foreign:
+    found = sorted(path.name for path in store.iterdir())
+    if found:
         raise HostError(
-            f"{store} is open to other users and holds other things ({sorted(foreign)[0]}, …): "
+            f"{store} is open to other users and holds other things ({found[0]}, …): "
             "root file systems need a directory of their own"
         )
     store.chmod(0o700)
