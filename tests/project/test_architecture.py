@@ -15,6 +15,7 @@ FLOORS = (
     {
         "errors",
         "visible",
+        "folding",
         "resources",
         "prebuilt",
         "progress",

@@ -19,6 +19,7 @@ REPOSITORY = ": a repository"
 RUNS = ": programs of the host may run"
 BARE = "mkdir -p x/objects x/refs; echo ref: refs/heads/main >x/HEAD"
 STRANGE = 'd=$(printf \'x\\n\\033[2J\'); mkdir "$d"; echo >"$d/.envrc"'
+UNSEEN = 'd=$(printf \'x/.vs\\342\\200\\214code\'); mkdir -p "$d"; echo >"$d/tasks.json"'
 ACTS = {
     "a repository": ("git init -q x", "x/.git", REPOSITORY),
     "a bare one": (BARE, "x", REPOSITORY),
@@ -39,6 +40,10 @@ ACTS = {
     "a directory like ours": ("mkdir -p x/.vscode/y; chmod 1555 x/.vscode", "x/.vscode", RUNS),
     "agents": ("echo >>vendor/.claude/agents/a/b", "vendor/.claude/agents", RUNS),
     "a shell": ("mkdir x; ln -s y x/.bashrc", "x/.bashrc", RUNS),
+    "in another case": ("git init -q x; mv x/.git x/.GIT; mv x/.GIT/HEAD x/.GIT/head", "x/.GIT", REPOSITORY),
+    "a link in another case": ("mkdir x; ln -s y x/.Git", "x/.Git", ": leads Git to"),
+    "settings in another case": ("mkdir -p x/.Claude; echo >x/.Claude/Agents", "x/.Claude/Agents", RUNS),
+    "with what isn't seen": (UNSEEN, "x/.vs\\u200ccode", RUNS),
     "a strange name": (STRANGE, "x\\n\\x1b[2J/.envrc", RUNS),
     "one in a closed directory": ("git init -q x; chmod 0 x", "x", ""),
 }  # fmt: skip

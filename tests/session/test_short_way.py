@@ -45,7 +45,7 @@ cli.program cli.running digests gitindex inputs places policy policy.agents sess
 session.elsewhere session.render_cache session.request session.run session.state session.trust signalling
 smalljson visible
 """
-ENDING = "digests places session session.after session.apart session.left_behind smalljson visible"
+ENDING = "digests folding places session session.after session.apart session.left_behind smalljson visible"
 HEAVY = {"contextlib", "enum", "hashlib", "json", "pathlib", "re", "signal", "subprocess", "typing"}
 
 

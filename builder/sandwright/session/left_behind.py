@@ -12,6 +12,7 @@ import stat
 import time
 
 from sandwright import digests, places, smalljson
+from sandwright.folding import folded_name
 from sandwright.session import apart
 
 TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
@@ -32,7 +33,7 @@ PLACEHOLDER = stat.S_IFDIR | 0o1555
 """The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
 
 _ENTERED = "a repository that the index has as an entry: `git status`"
-_PARTS = frozenset(("HEAD", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
+_PARTS = frozenset(("head", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
 
@@ -52,7 +53,8 @@ class WritablePlaces:
         self.absent = frozenset(data["absent"])
         self.names: dict[str, list[str]] = {}
         for name in data["names"]:
-            self.names.setdefault(name.rpartition("/")[2], []).append(f"/{name}")
+            plain = _folded(name)
+            self.names.setdefault(plain.rpartition("/")[2], []).append(f"/{plain}")
 
 
 def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
@@ -221,12 +223,12 @@ class _Look:
                     continue
                 if mount is not directory.mount:
                     self._ask(directory.mount)
-                if entry.name in _PARTS:
-                    parts[entry.name] = status
+                if (part := folded_name(entry.name)) in _PARTS:
+                    parts[part] = status
                 self._entry(directory, entry, status, mount, later)
         if directory.path == directory.owner and self._count > held:
             self._protected(directory.path, directory.status, directory.since)
-        if "HEAD" in parts and ({"objects", "refs"} <= parts.keys() or "commondir" in parts):
+        if "head" in parts and ({"objects", "refs"} <= parts.keys() or "commondir" in parts):
             self._repository(directory, parts)
 
     def _entry(
@@ -244,7 +246,8 @@ class _Look:
         if mode & (stat.S_ISUID | stat.S_ISGID) and new and stat.S_ISREG(mode):
             self._add(path, 1, "a set-user-id or set-group-id file: who runs it gets its owner's rights")
         owner = directory.owner
-        if entry.name in self._where.names and path.endswith(tuple(self._where.names[entry.name])):
+        name = folded_name(entry.name)
+        if name in self._where.names and _folded(path).endswith(tuple(self._where.names[name])):
             if path in self._where.closed:
                 return
             owner = owner or path
@@ -253,7 +256,7 @@ class _Look:
         if stat.S_ISDIR(mode):
             if path not in self._where.closed and path not in self._where.roots:
                 later(_Directory(path, status, directory.since, owner, mount))
-        elif new and entry.name == ".git":
+        elif new and name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 
     def _protected(self, path: str, status: os.stat_result, since: int) -> None:
@@ -295,6 +298,11 @@ class _Look:
     def _add(self, path: str, rank: int, what: str) -> None:
         if path not in self._found or rank < self._found[path][0]:
             self._found[path] = rank, what
+
+
+def _folded(path: str) -> str:
+    """A path whose names are compared as file systems do that ignore case: what is there may be on one."""
+    return "/".join(map(folded_name, path.split("/")))
 
 
 def _mounts() -> frozenset[str]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.folding import folded_name
 from sandwright.methods.kubernetes.objects import rows
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -23,15 +23,6 @@ from sandwright.policy.source import BUILT_IN, Sourced
 from sandwright.render.artifact import Artifact, json_artifact
 
 FILE = "project.json"
-_IGNORABLE = (
-    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
-    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
-    *((0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)),
-    *((0xE0000, 0xE0FFF),),
-)
-_IGNORED = dict.fromkeys(code for first, last in _IGNORABLE for code in range(first, last + 1))
-"""Characters that file systems take for none: HFS+ some (CVE-2014-9390), ext4 and f2fs all, in directories
-that ignore case, up to Linux 6.12 (Unicode 16, Default_Ignorable_Code_Point)."""
 
 Json = Mapping[str, Any]
 
@@ -77,7 +68,7 @@ class ProjectRules:
     def __init__(self, document: Json, mounts: Iterable[Mounted]) -> None:
         """`document` is the artifact `project.json`."""
         self.project = str(document["project"])
-        self._trees = (_tree(document, str), _tree(document, _folded))
+        self._trees = (_tree(document, str), _tree(document, folded_name))
         self._mounts = {each.path: each for each in mounts}
         listed = [str(each["path"]) for each in document["rules"] if each["kind"] == "deny"]
         self.denied = tuple(self.relative(path) for path in listed if is_inside(path, self.project))
@@ -161,9 +152,3 @@ def _tree(document: Json, key: Callable[[str], str]) -> PathRules:
         for each in document["protections"]
     ]
     return PathRules(rules, protections=protections, key=key)
-
-
-def _folded(name: str) -> str:
-    """A name for file systems that ignore case, normal form and some characters (HFS+, APFS, NTFS)."""
-    plain = unicodedata.normalize("NFD", name.translate(_IGNORED)).casefold().translate(_IGNORED)
-    return unicodedata.normalize("NFC", plain).rstrip(". ") or name
