@@ -248,6 +248,15 @@ def _names(path: str) -> Answer:
         return None
 
 
+def _listing(path: str) -> Answer:
+    """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
+    try:
+        with os.scandir(path) as entries:
+            return sorted(f"{each.name}{'/' * each.is_dir(follow_symlinks=False)}" for each in entries)
+    except (OSError, ValueError):
+        return None
+
+
 def _program(name: str) -> Answer:
     """Where a program is: the first on PATH, else in the directories of the system's own."""
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM):
@@ -302,6 +311,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "gitlinks": _gitlinks,
     "identity": _identity,
     "links": _links,
+    "listing": _listing,
     "memory": _memory,
     "minute": _minute,
     "names": _names,

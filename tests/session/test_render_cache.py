@@ -101,6 +101,20 @@ def test_rendered_anew(project: Project, change: Callable[[Project], object]) ->
     assert _kept(project, "true")
 
 
+def test_a_file_among_modules_becomes_a_repository(project: Project) -> None:
+    """The names in the directory are the same."""
+    module = project.root / ".git/modules/m"
+    _write(module, "")
+    assert _told(project, "true")[0]["rendered"] == "now"
+    assert _kept(project, "true")
+    module.unlink()
+    for name in ("HEAD", "config"):
+        _write(module / name, "")
+    event, ended = _told(project, "sh", "-c", "echo x >.git/modules/m/config")
+    assert (event["rendered"], ended.returncode != 0) == ("now", True), ended
+    assert (module / "config").read_text() == ""
+
+
 def test_what_decides_nothing(project: Project) -> None:
     assert _told(project, "true")[0]["rendered"] == "now"
     (project.root / "src").mkdir()

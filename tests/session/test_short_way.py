@@ -97,7 +97,7 @@ def _another(project: Project, kind: str) -> None:
     slot.write_text(json.dumps(data))
 
 
-ELSEWHERE = {"minute", "owner"}
+ELSEWHERE = {"minute", "names", "owner"}
 """The kinds of questions that only other policies ask."""
 
 

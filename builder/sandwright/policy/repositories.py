@@ -198,29 +198,23 @@ def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
     while waiting and len(found) <= MOST:
         parent, depth = waiting.pop()
         inputs.ask("real", parent)
-        answer = inputs.ask("names", parent)
-        names = list(map(str, answer)) if isinstance(answer, list) else []
+        answer = inputs.ask("listing", parent)
+        listed = list(map(str, answer)) if isinstance(answer, list) else []
+        inner = [name.removesuffix("/") for name in listed if name.endswith("/")]
+        names = {name.removesuffix("/") for name in listed}
         looked += len(names)
         if looked > _MOST_NAMES or depth > _DEEPEST:
             raise UsageError(
                 f"{directory}/modules has too many directories, or too deep ones, to be protected one by "
                 "one: remove what no submodule of yours needs"
             )
-        inner = [name for name in names if _is_directory_itself(f"{parent}/{name}")]
-        if _MARKS & {*names} - {*inner}:
+        if _MARKS & names - {*inner}:
             found.append(Path(parent))
             own = (f"{parent}/{name}/config" for name in _NO_MODULES)
             kept = {path.split("/")[-2] for path in own if inputs.ask("type", path) is not None}
             inner = [name for name in inner if name in kept or name not in _NO_MODULES]
         waiting += [(f"{parent}/{name}", depth + 1) for name in inner]
     return found
-
-
-def _is_directory_itself(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def first_line(path: Path, inputs: InputTracker) -> str:
