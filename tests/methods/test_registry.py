@@ -68,6 +68,10 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
     assert (ended.returncode, ended.stdout) == (4, b"ran\n"), ended.stderr
     assert b"method: wrapped (seatbelt: Seatbelt is macOS'; this is linux" in ended.stderr
     assert (project / "file").read_text() == "new\n"
+    with (installed / "example_method.py").open("a") as newer:
+        newer.write("def make_artifacts(policy):\n    raise LookupError('the newer version')\n")
+    ended = subprocess.run(argv, cwd=project, env=environ, capture_output=True, timeout=60, check=False)
+    assert b"the newer version" in ended.stderr, "what the older one rendered is not taken"
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,11 @@ def registered() -> tuple[str, ...]:
     return tuple(_installed())
 
 
+def packages() -> frozenset[str]:
+    """The names of the packages or modules that they are in."""
+    return frozenset(each.module.partition(".")[0] for each in _installed().values())
+
+
 def method(name: str) -> Method:
     """The method of a name. Raise UsageError for one that is not there, or that can't be loaded."""
     if name in METHODS:

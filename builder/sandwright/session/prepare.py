@@ -434,8 +434,9 @@ def _ask_program(inputs: InputTracker) -> None:
 
 
 def _program_files() -> Iterator[str]:
+    ours = ("sandwright", *registry.packages())
     for name, module in sorted(sys.modules.items()):
-        if name.split(".")[0] == "sandwright" and getattr(module, "__file__", None):
+        if name.split(".")[0] in ours and getattr(module, "__file__", None):
             yield str(module.__file__)
     for library in (jinja2, yaml):
         yield str(library.__file__)
