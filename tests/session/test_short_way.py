@@ -68,6 +68,13 @@ def test_few_modules_are_imported(project: Project) -> None:
     assert {f"sandwright.{each}" for each in ENDING.split()} == _ours(ended)
 
 
+def test_no_templates_are_read_for_none(project: Project) -> None:
+    """Jinja takes a tenth of a first run, and most methods write no template."""
+    started = _imported(project, sys.executable, "-P", "-c", RUN, "run", "--", "true")
+    assert "sandwright.session.prepare" in started
+    assert not {"jinja2", "sandwright.egress.plan"} & started
+
+
 def test_who_waits_beside_a_run_has_what_its_end_needs(project: Project) -> None:
     """Hours later an upgrade may have put other modules there."""
     code = "import sandwright.session.beside, sys; print(*sys.modules)"

@@ -11,14 +11,11 @@ import shutil
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-import yaml
-
 from sandwright import places, process
-from sandwright.egress.plan import plan_proxy
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.image.cache import default_cache
@@ -351,6 +348,8 @@ def _proxy(
     """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
     if resolved.network.mode != "proxy" or properties.proxy != "session":
         return None
+    from sandwright.egress.plan import plan_proxy  # noqa: PLC0415 - costs milliseconds, and few have one
+
     plan = plan_proxy(resolved)
     for word in plan.command:
         if word.startswith("/"):
@@ -438,8 +437,9 @@ def _program_files() -> Iterator[str]:
     for name, module in sorted(sys.modules.items()):
         if name.split(".")[0] in ours and getattr(module, "__file__", None):
             yield str(module.__file__)
-    for library in (jinja2, yaml):
-        yield str(library.__file__)
+    for library in ("jinja2", "yaml"):
+        found = find_spec(library)  # which imports nothing: few renderings need Jinja
+        yield str(found and found.origin)
     for room in _ROOMS:
         yield from (str(path) for path in sorted(data_path(room).rglob("*")))
     package = Path(__file__).parents[1]
