@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from sandwright.evaluate.bpf import read_program, run_program
@@ -20,6 +22,7 @@ from sandwright.seccomp import (
 )
 from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD, Action
+from sandwright.seccomp.decide import SeccompDecision
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
@@ -38,20 +41,27 @@ def rendered(name: str, caps: tuple[str, ...]) -> SeccompProfile:
     return load_profile_json(json_text(oci_json(profile(name).expand(caps=caps))), name)
 
 
+@functools.cache
+def decided(
+    name: str, arch: Architecture, caps: tuple[str, ...] = ()
+) -> tuple[SeccompFilter, list[tuple[SeccompCall, SeccompDecision]]]:
+    """What the model says of each call of a rendered profile; for all tests, as it takes a while."""
+    filter_ = resolve(rendered(name, caps), arch=arch, caps=caps)
+    return filter_, [(call, decide(filter_, call)) for call in calls(filter_, arch=arch)]
+
+
 def test_the_cases_hold_every_profile() -> None:
     assert {str(case.values[0]) for case in CASES} == set(profiles())
 
 
 @pytest.mark.parametrize(("name", "arch", "caps"), CASES)
 def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]) -> None:
-    document = rendered(name, caps)
-    filter_ = resolve(document, arch=arch, caps=caps)
+    filter_, decisions = decided(name, arch, caps)
     ours = read_program(compile_profile(profile(name).expand(caps=caps), arch=arch))
     theirs = read_program(compile_filter(filter_, arch=arch))
     count = 0
-    for call in calls(filter_, arch=arch):
+    for call, decision in decisions:
         count += 1
-        decision = decide(filter_, call)
         assert not decision.others, call
         assert run_program(theirs, as_seen(call)) == decision.action, call
         answer = run_program(ours, as_seen(call))
@@ -69,12 +79,12 @@ def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]
 @pytest.mark.parametrize(("name", "arch", "caps"), CASES)
 def test_libseccomp_makes_the_same_of_the_json(name: str, arch: Architecture, caps: tuple[str, ...]) -> None:
     document = rendered(name, caps)
-    filter_ = resolve(document, arch=arch, caps=caps)
+    filter_, decisions = decided(name, arch, caps)
     program = compile_with_libseccomp(document, arch=arch, caps=caps)
     newer = set()
-    for call in calls(filter_, arch=arch):
+    for call, decision in decisions:
         if known_to_libseccomp(call.name, call.abi):
-            assert run_program(program, as_seen(call)) == decide(filter_, call).action, call
+            assert run_program(program, as_seen(call)) == decision.action, call
         else:
             newer.add(call.name)
             assert run_program(program, as_seen(call)) == newer_answer(filter_, call), call
@@ -121,13 +131,9 @@ def test_the_stub_of_runc_answers_what_is_above_the_named() -> None:
 def test_one_profile_lets_through_no_more_than_another(narrow: str, wide: str, arch: Architecture) -> None:
     """An operator's floor compares profiles by this order."""
     less, more = (resolve(rendered(name, ()), arch=arch) for name in (narrow, wide))
-    only = [
-        call
+    lets = [
+        (call, decide(less, call).action.lets_run, decide(more, call).action.lets_run)
         for call in calls(less, more, arch=arch)
-        if decide(less, call).action.lets_run and not decide(more, call).action.lets_run
     ]
-    assert not only
-    assert any(
-        decide(more, call).action.lets_run and not decide(less, call).action.lets_run
-        for call in calls(less, more, arch=arch)
-    )
+    assert not [call for call, narrow_lets, wide_lets in lets if narrow_lets and not wide_lets]
+    assert any(wide_lets and not narrow_lets for _, narrow_lets, wide_lets in lets)

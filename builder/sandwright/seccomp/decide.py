@@ -83,11 +83,11 @@ def _merged_wrongly(rules: Sequence[SeccompRule], *, overlap: bool) -> bool:
     two compare by more than equality, one of them by order, and where rules with different actions hold
     together. What is none of these was compared with libseccomp 2.5.4, and was right.
     """
+    if len(rules) < 2:
+        return False
     unequal = [rule for rule in rules if any(map(_is_unequal, rule.when))]
     by_order = any(one.operator in _BY_ORDER for rule in unequal for one in rule.when)
     several = any(len(rule.when) > 1 for rule in unequal)
-    if len(rules) < 2:
-        return False
     return several or (by_order and len(unequal) > 1) or (overlap and bool(unequal))
 
 
