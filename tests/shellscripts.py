@@ -1,6 +1,6 @@
 """Reads every shell script with shellcheck: those of the repository, and those that are rendered.
 
-`invoke style` runs this file, and a test what it holds.
+`invoke style` runs this file; test_shell_scripts.py shows that it finds what is wrong.
 """
 
 from __future__ import annotations

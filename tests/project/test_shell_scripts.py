@@ -1,4 +1,4 @@
-"""shellcheck finds nothing in the shell scripts that are run, and would find what is wrong."""
+"""What `invoke style` asks shellcheck would find what is wrong; and what it doesn't know of scripts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from pathlib import Path
 from goldens import case_policy, write_artifacts
 from sandwright.methods.noop.render import render_noop
 from sandwright.resources import data_path
-from shellscripts import all_faults, faults, variable_faults
-
-
-def test_no_script_has_a_fault() -> None:
-    assert all_faults() == ""
+from shellscripts import faults, variable_faults
 
 
 def test_a_fault_beside_good_variables_is_found(tmp_path: Path) -> None:
