@@ -635,3 +635,13 @@ def test_probes_see_what_the_supervisor_lets_through(tmp_path: Path, what: str) 
     source, old, new, expected = JUDGED[what]
     found = red("landlock", PLAIN, tmp_path / "project", launcher(source, old, new), runs=False)
     assert expected == {probe for probe, why in found.items() if "can't" not in why}
+
+
+def test_what_is_hidden_is_so_by_another_name_beside_it(sandbox: Made, tmp_path: Path) -> None:
+    """A file system that ignores case has it by another name than the policy; a hard link is one, too."""
+    made = sandbox(POLICY.replace("SEEN/hidden", "SEEN/key"))
+    seen = tmp_path / "seen"
+    (seen / "key").write_text("hidden")
+    (seen / "KEY").hardlink_to(seen / "key")
+    names = _names(made, [("read", seen / "key"), ("read", seen / "KEY"), ("read", seen / "word")])
+    assert names == ["EACCES", "EACCES", "ok"]

@@ -25,6 +25,7 @@ struct node {
     const char *name;
     enum grant grant;
     struct node *below, *next;
+    struct stat status; /* of what is there, once it has been opened; no links: nothing is */
 };
 
 static struct node *entry(struct node *node, const char *name)
@@ -65,12 +66,18 @@ static bool hides(const struct node *node)
     return false;
 }
 
-static const struct node *named(const struct node *node, const char *name)
+/* Whether an entry has a rule of its own: by its name, or as the file that is there by such a name. A file system that ignores
+ * case has it by another one. */
+static bool is_named(const struct node *node, const char *name, int file)
 {
-    const struct node *each = node->below;
-    while (each != NULL && strcmp(each->name, name) != 0)
-        each = each->next;
-    return each;
+    struct stat status;
+    if (fstat(file, &status) != 0)
+        return true;
+    for (const struct node *each = node->below; each != NULL; each = each->next)
+        if (strcmp(each->name, name) == 0 || (each->status.st_nlink > 0 && each->status.st_dev == status.st_dev &&
+                                              each->status.st_ino == status.st_ino))
+            return true;
+    return false;
 }
 
 /* -1: nothing is there, or nothing can be seen of it. */
@@ -93,31 +100,34 @@ static void grant_entries(const struct node *node, int ruleset, int file, const 
     if (entries == NULL) /* what can't be listed is not granted */
         return;
     while ((each = readdir(entries)) != NULL) {
-        if (strcmp(each->d_name, ".") == 0 || strcmp(each->d_name, "..") == 0 || named(node, each->d_name) != NULL)
+        if (strcmp(each->d_name, ".") == 0 || strcmp(each->d_name, "..") == 0)
             continue;
         int found = open_entry(file, each->d_name, &link);
-        if (found >= 0) {
+        if (found < 0)
+            continue;
+        if (!is_named(node, each->d_name, found))
             landlock_path(ruleset, found, rights[READ], path);
-            close(found);
-        }
+        close(found);
     }
     closedir(entries);
 }
 
-static void grant_below(const struct node *node, int ruleset, int file, const char *path, enum grant grant)
+static void grant_below(struct node *node, int ruleset, int file, const char *path, enum grant grant)
 {
     bool link, some = node->grant == INHERITED ? false : true;
     grant = some ? node->grant : grant;
     bool apart = grant == READ && hides(node);
     if (grant > READ || (grant == READ && !apart))
         landlock_path(ruleset, file, rights[grant], path);
-    for (const struct node *each = node->below; grant <= READ && each != NULL; each = each->next) {
+    for (struct node *each = node->below; grant <= READ && each != NULL; each = each->next) {
         const char *below = text("%s/%s", path, each->name);
         int found = open_entry(file, each->name, &link);
         if (link)
             refuse("%s is a link now, and was none when this was rendered", below);
         if (found < 0)
             continue;
+        if (fstat(found, &each->status) != 0)
+            refuse_errno("%s", below);
         grant_below(each, ruleset, found, below, grant);
         close(found);
     }
