@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import InputTracker, changed
 from sandwright.policy.collect import collect
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
@@ -83,10 +83,13 @@ def test_a_virtual_environment_of_python(home: Path) -> None:
     program = _linked(home, "venvs/agent/bin/agent", SHELL)
     configuration = home / "venvs" / "agent" / "pyvenv.cfg"
     configuration.write_text("home = /usr/bin\n")
-    assert _found(home) == HostProgram((program,), (f"{home}/venvs/agent",))
+    asked = InputTracker()
+    assert find("claude", _resolved(home, ""), asked) == HostProgram((program,), (f"{home}/venvs/agent",))
+    assert changed(asked.asked()) is None
     base = home / "python"
     (base / "lib" / "python3.11").mkdir(parents=True)
     configuration.write_text(f"home = {base}/bin\nversion = 3.11\n")
+    assert changed(asked.asked()) == ("digest", str(configuration))
     assert _found(home) == HostProgram((program,), (f"{home}/venvs/agent",))
     (base / "lib" / "python3.11" / "os.py").touch()
     assert _found(home) == HostProgram((program,), (f"{home}/venvs/agent", str(base)))

@@ -48,6 +48,7 @@ def find(name: str, policy: ResolvedPolicy, inputs: InputTracker) -> HostProgram
     real = os.path.realpath(path)
     git = f"{policy.facts.home}/.gitconfig"
     inputs.ask_all([("real", path), ("identity", real), ("real", git), ("type", git)])
+    inputs.ask("digest", str(Path(real).parent.parent / "pyvenv.cfg"))
     holder = _holder(real)
     if holder is None or policy.filesystem.tree.changes_host(holder):
         return None
