@@ -341,3 +341,16 @@ def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> Non
         "sandbox: the image sandwright/no-proxy:latest is not here: sandwright build-images" in found.stderr
     )
     assert not (tmp_path / "home" / "p" / "ran").exists()
+
+
+def test_a_proxy_that_gets_no_network_is_refused(sandbox: Sandbox) -> None:
+    """Docker starts a container on its network `bridge` also where its daemon has none, and says nothing."""
+    usual = {"docker": "bridge", "podman": "podman"}[sandbox.host.name]
+    there = bool(sandbox.host.run("network", "inspect", usual, check=False))
+    del sandbox.environment["SANDWRIGHT_NETWORK"]
+    found = sandbox.sh(f"ask $proxy 3128 {sandbox.other}")
+    if there:
+        assert (found.status, "403" in found.text) == (0, True), found.stderr
+    else:
+        assert (found.status, found.text) == (125, "")
+        assert f"the proxy gets no place in the engine's network {usual}" in found.stderr

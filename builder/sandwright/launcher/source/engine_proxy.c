@@ -91,23 +91,31 @@ static void wait_for_it(struct run *run)
     }
 }
 
-static char *address(struct run *run)
+/* The proxy's address in the sandbox's network. Where the engine's usual network isn't there (Docker's `"bridge": "none"`),
+ * Docker starts a container all the same, in no network, and connects it to none: nothing would reach the proxy. */
+static const char *address(struct run *run)
 {
     char *said = ask(run, "inspect", "--format",
-                     text("{{(index .NetworkSettings.Networks \"%s\").IPAddress}}", inside(run)), proxy(run), NULL);
-    if (said == NULL || said[strcspn(said, "\n")] == '\0' || said[0] == '\n')
+                     text("{{(index .NetworkSettings.Networks \"%s\").IPAddress}}"
+                          "{{range $name, $each := .NetworkSettings.Networks}}{{if not $each.MacAddress}} {{$name}}{{end}}{{end}}",
+                          inside(run)),
+                     proxy(run), NULL);
+    size_t length = said != NULL ? strspn(said, "0123456789.") : 0;
+    if (length == 0)
         refuse("the proxy has no address");
-    said[strcspn(said, "\n")] = '\0';
+    if (!is_podman(run) && said[length] == ' ')
+        refuse("the proxy gets no place in the engine's network %s; name another: SANDWRIGHT_NETWORK", text("%.*s", (int)strcspn(said + length + 1, " \n"), said + length + 1));
+    said[length] = '\0';
     return said;
 }
 
 /* What answers to names is started in the container's network, which is to be entered: its machine has to be this one, and
  * only root may enter what Docker makes. Else programs have to use the proxy themselves. */
-static void find_names(struct run *run, struct words *options)
+static void find_names(struct run *run, const char *proxy_address, struct words *options)
 {
     bool here = is_podman(run) ? !is_remote() : geteuid() == 0 && process_of(run, proxy(run)) > 0;
     struct in_addr found;
-    if (here && inet_aton(address(run), &found) == 1)
+    if (here && inet_aton(proxy_address, &found) == 1)
         run->proxy_address = found.s_addr;
     else
         run->plan.names.count = 0;
@@ -140,10 +148,10 @@ void proxy_start(struct run *run, struct words *options)
     if (plan->proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
         refuse("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
     wait_for_it(run);
-    find_names(run, options);
+    const char *reached = address(run);
+    find_names(run, reached, options);
     size_t length;
-    const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), address(run)),
-                                  0644);
+    const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), reached), 0644);
     add(options, text("--mount=type=bind,readonly,%s,dst=/etc/hosts", mount_source(hosts)));
     add(options, text("--network=%s", inside(run)));
     /* Not by a link-local address either, which the host's end of the network may have. */
