@@ -353,3 +353,28 @@ def test_lint_finds_the_projects_policy(project: Path) -> None:
     assert (said.status, said.text.strip()) == (0, f"{project}/sandbox.yaml: nothing found")
     (project / "sandbox.yaml").unlink()
     assert _run("lint", cwd=project / "below").status == 64
+
+
+def test_explain_asks_a_preset_where_there_is_no_policy(project: Path) -> None:
+    (project / "sandbox.yaml").unlink()
+    refused = _run("explain", "write", ".claude/x", cwd=project)
+    assert (refused.status, "sandbox.yaml can't be read" in refused.stderr) == (64, True)
+    asked = {
+        name: _run("explain", "connect", "api.anthropic.com:443", "--preset", name, cwd=project)
+        for name in ("strict", "agent-claude")
+    }
+    assert "denied" in asked["strict"].text.splitlines()[0], asked["strict"].stderr
+    assert "allowed" in asked["agent-claude"].text.splitlines()[0], asked["agent-claude"].stderr
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path: Path) -> None:
+    (project / "sandbox.yaml").unlink()
+    refused = _run("verify", cwd=project)
+    assert (refused.status, "sandbox.yaml can't be read" in refused.stderr) == (64, True)
+    page = tmp_path / "page.html"
+    proved = _run("verify", "--preset", "default", "--html", str(page), cwd=project)
+    assert "preset default is proved for bwrap" in proved.text, proved.text + proved.stderr
+    assert proved.status == 0
+    assert "preset=default" in page.read_text()
+    assert list(project.iterdir()) == []

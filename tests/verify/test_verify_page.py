@@ -13,6 +13,7 @@ import pytest
 
 from sandwright import process
 from sandwright.policy.load import read_layer
+from sandwright.session.request import RunRequest
 from sandwright.verify import page as page_module
 from sandwright.verify.about import PolicyOrigin, origin
 from sandwright.verify.outcome import ProbeOutcome
@@ -226,13 +227,14 @@ def _committed(project: Path) -> None:
 def test_the_origin_has_the_commit_and_whether_the_policy_is_of_it(tmp_path: Path) -> None:
     file = tmp_path / "sandbox.yaml"
     file.write_text("schema: 1\n")
-    assert origin(read_layer(file), tmp_path, ()).commit == ""
+    assert origin([read_layer(file)], RunRequest([], policy=str(file))).commit == ""
     _committed(tmp_path)
     assert re.fullmatch(
-        "[0-9a-f]{40,64}, which has this policy", origin(read_layer(file), tmp_path, ()).commit
+        "[0-9a-f]{40,64}, which has this policy",
+        origin([read_layer(file)], RunRequest([], policy=str(file))).commit,
     )
     file.write_text("schema: 1\nmethod: bwrap\n")
-    assert "which has another policy" in origin(read_layer(file), tmp_path, ()).commit
+    assert "which has another policy" in origin([read_layer(file)], RunRequest([], policy=str(file))).commit
 
 
 @pytest.mark.parametrize(
@@ -257,6 +259,7 @@ def test_the_origin_has_the_commit_and_whether_the_policy_is_of_it(tmp_path: Pat
 def test_values_that_look_secret_are_not_shown(written: str, shown: str, tmp_path: Path) -> None:
     file = tmp_path / "sandbox.yaml"
     file.write_text(f"schema: 1\nenvironment:\n  set: {written}\n")
-    found = origin(read_layer(file), tmp_path, ["environment.set.B_TOKEN=x", "network.mode=none"])
+    settings = ["environment.set.B_TOKEN=x", "network.mode=none"]
+    found = origin([read_layer(file)], RunRequest([], policy=str(file), settings=settings))
     assert found.text == f"schema: 1\nenvironment:\n  set: {shown}\n"
     assert found.settings == ("environment.set.B_TOKEN=(not shown)", "network.mode=none")

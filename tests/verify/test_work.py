@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from sandwright.policy.collect import collect
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.session.request import RunRequest
 from sandwright.verify.command import verify_policy
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
@@ -286,7 +286,7 @@ def test_the_report_has_them_only_when_they_are_asked_for(
     monkeypatch.setattr(prove, "work_probes", lambda: (PROBE,))
     found = {}
     for work in (False, True):
-        report, _ = verify_policy(policy, "bwrap", environ=os.environ, work=work)
+        report, _ = verify_policy(RunRequest([], policy=str(policy)), "bwrap", work=work)
         found[work] = {each.probe for each in report.outcomes if each.family is Family.WORK}
         assert report.faults() == []
     assert found == {False: set(), True: {PROBE.name}}

@@ -24,17 +24,18 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     Raise UsageError for a stranger's policy that nobody approved: what it lets be written is shared.
     """
     from sandwright.api import Policy  # noqa: PLC0415
+    from sandwright.cli.arguments import request_for  # noqa: PLC0415
     from sandwright.cli.trust import require_secrets, require_trust  # noqa: PLC0415
     from sandwright.methods.user.render import account_of  # noqa: PLC0415
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
     from sandwright.session import persistent  # noqa: PLC0415
 
     if yes:
-        require_trust(policy, None, accepted=False)
+        require_trust(request_for(policy), accepted=False)
     loaded = Policy.load(policy)
     persistent.make(loaded, loaded.facts().project)
     resolved = loaded.resolve()
-    require_secrets(policy, None, resolved.facts)
+    require_secrets(request_for(policy), resolved.facts)
     project = Path(resolved.canonical(resolved.facts.project))
     written = [
         Path(rule.path)

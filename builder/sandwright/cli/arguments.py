@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sandwright.image.build import Fetcher, Relock
     from sandwright.image.definition import ImageDefinition
     from sandwright.registry.settings import RegistrySettings
+    from sandwright.session.request import RunRequest
 
 MAX_BYTES = 16 << 20
 """How much of a profile is read; the largest real one is a hundredth of that."""
@@ -104,13 +105,23 @@ def registry_settings(insecure: Sequence[str], authorities: str, logins: str) ->
     return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)
 
 
-def load_policy(policy: str, settings: Sequence[str] | None = None) -> Policy:
-    """The policy of all layers: operator, user, the named file, and this run."""
+def load_policy(request: RunRequest) -> Policy:
+    """The policy of all layers, as a run takes it: operator, user, the named file, and this run."""
     from sandwright.api import Policy  # noqa: PLC0415
-    from sandwright.methods.registry import registered  # noqa: PLC0415
-    from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
+    from sandwright.inputs import InputTracker  # noqa: PLC0415
+    from sandwright.session.prepare import load  # noqa: PLC0415
 
-    path, methods = Path(policy), registered()
-    layers = layers_for(path.parent, os.environ, settings=list(settings or ()), methods=methods)
-    below = [layer for layer in layers if layer.kind != "project"]
-    return Policy.from_layers([*below, read_layer(path, kind="project", methods=methods)])
+    return Policy.from_layers(load(request, InputTracker(), shown=request.shown()).layers)
+
+
+def request_for(
+    policy: str, settings: Sequence[str] | None = None, presets: Sequence[str] | None = None
+) -> RunRequest:
+    """A run under a policy's file, to ask what would be; with `presets` the file need not be there."""
+    from sandwright.session.request import RunRequest  # noqa: PLC0415
+
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:
+        here = str(Path(policy).parent)  # the current directory was removed, and no path needs it
+    return RunRequest([], policy=policy, cwd=here, settings=list(settings or ()), presets=list(presets or ()))

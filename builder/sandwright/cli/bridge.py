@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.arguments import load_policy
+from sandwright.cli.arguments import load_policy, request_for
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
 
@@ -26,8 +26,9 @@ def bridge(
 
     if not words:
         raise UsageError("give a command to run, behind --")
-    require_trust(policy, set, accepted=trust_policy)
-    with serve(load_policy(policy, set).resolve()) as running:
+    request = request_for(policy, set)
+    require_trust(request, accepted=trust_policy)
+    with serve(load_policy(request).resolve()) as running:
         environment, passed = {**os.environ, **running.environment}, (running.channel,)
         return foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)
 
@@ -43,7 +44,7 @@ def shim_check(
     from sandwright.bridge.grammar import Refused, compile_grammar, entry_text  # noqa: PLC0415
     from sandwright.bridge.profiles import profile_of  # noqa: PLC0415
 
-    resolved = load_policy(policy, set).resolve()
+    resolved = load_policy(request_for(policy, set)).resolve()
     shims = resolved.credentials.shims
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
     if not words:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.arguments import load_policy, read_file
+from sandwright.cli.arguments import load_policy, read_file, request_for
 from sandwright.cli.trust import require_secrets
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 from sandwright.places import above
@@ -43,7 +43,7 @@ def render(
         _make(Path(out))  # before we look: the sandbox must not write it
     resolved = _resolved(policy, facts, set)
     if not facts:
-        require_secrets(policy, set, resolved.facts)
+        require_secrets(request_for(policy, set), resolved.facts)
         refuse_changeable(resolved)
     stale: list[str] = []
     for name in method or resolved.methods:
@@ -69,6 +69,7 @@ def explain(
     subject: str = "",
     argument: Sequence[str] | None = None,
     policy: str = "sandbox.yaml",
+    preset: Sequence[str] | None = None,
     method: Sequence[str] | None = None,
     arch: Sequence[str] | None = None,
     facts: str = "",
@@ -82,12 +83,13 @@ def explain(
         raise UsageError(
             "usage: sandwright explain read|write|exec|connect|listen|env|syscall SUBJECT [ARGUMENT ...]"
         )
-    loaded = load_policy(policy, set)
+    request = request_for(policy, set, preset)
+    loaded = load_policy(request)
     if question in ("read", "write", "exec") and not facts and not subject.startswith(("/", "~", "$")):
         subject = str(Path(subject).absolute())
     resolved = loaded.resolve_for(question, subject, _facts(facts, loaded))
     if not facts:
-        require_secrets(policy, set, resolved.facts)
+        require_secrets(request, resolved.facts)
     answer = registry.explain(
         resolved,
         question,
@@ -114,8 +116,9 @@ def facts(
 
     Raise UsageError where secrets would be in it that the user hasn't accepted.
     """
-    found = load_policy(policy, set).facts()
-    require_secrets(policy, set, found)
+    request = request_for(policy, set)
+    found = load_policy(request).facts()
+    require_secrets(request, found)
     console.write(found.to_json())
 
 
@@ -172,7 +175,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
-    policy = load_policy(file, None)
+    policy = load_policy(request_for(file))
     if facts:
         policy.resolve(_facts(facts, policy))
         return
@@ -196,7 +199,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
 
 def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
-    loaded = load_policy(policy, settings)
+    loaded = load_policy(request_for(policy, settings))
     return loaded.resolve(_facts(facts, loaded))
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.arguments import request_for
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
     from sandwright.policy.facts import HostFacts
+    from sandwright.session.request import RunRequest
     from sandwright.session.trust import Loosened
 
 
@@ -26,7 +27,7 @@ def trust(
     """
     from sandwright.session import trust as store  # noqa: PLC0415
 
-    found = _loosened(policy)
+    found = _loosened(request_for(policy))
     if forget:
         store.forget(found)
         console.line(f"{found.policy}: no longer accepted")
@@ -43,35 +44,33 @@ def trust(
     console.line(f"recorded in {store.record(found)}")
 
 
-def require_trust(policy: str, settings: Sequence[str] | None, *, accepted: bool) -> None:
+def require_trust(request: RunRequest, *, accepted: bool) -> None:
     """Warn of what a policy's file loosens. Raise UsageError unless the user accepted it."""
     from sandwright.session import trust as store  # noqa: PLC0415
 
-    found = _loosened(policy, settings)
+    found = _loosened(request)
     store.require(found, word=accepted)
     if found.allows:
         console.warn(found.line())
 
 
-def require_secrets(policy: str, settings: Sequence[str] | None, facts: HostFacts) -> None:
+def require_secrets(request: RunRequest, facts: HostFacts) -> None:
     """Raise UsageError where a stranger's paths show the values of secrets that the user hasn't accepted."""
     from sandwright.policy.collect import public_environment  # noqa: PLC0415
     from sandwright.session import trust as store  # noqa: PLC0415
 
     if dict(facts.environment) == public_environment(facts.environment):
         return
-    found = _loosened(policy, settings)
+    found = _loosened(request)
     if found.secrets():
         store.require(found)
 
 
-def _loosened(policy: str, settings: Sequence[str] | None = None) -> Loosened:
+def _loosened(request: RunRequest) -> Loosened:
     from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.session.loosened import loosened  # noqa: PLC0415
     from sandwright.session.prepare import load  # noqa: PLC0415
-    from sandwright.session.request import RunRequest  # noqa: PLC0415
 
-    request = RunRequest([], policy=policy, settings=list(settings or ()))
     return loosened(load(request, InputTracker()), request.policy, cwd=request.cwd)
 
 

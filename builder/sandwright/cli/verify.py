@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.arguments import request_for
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
 
@@ -24,6 +24,7 @@ def verify(
     html: str = "",
     require: str = "",
     work: bool = False,
+    preset: Sequence[str] | None = None,
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     trust_policy: bool = False,
     subject: str = "",
@@ -38,20 +39,16 @@ def verify(
     from sandwright.verify import command as proving  # noqa: PLC0415
 
     if subject or promises:
-        if method or require or work or set:
-            raise UsageError("--subject and --promises take no --method, --require, --work or --set")
+        if method or require or work or preset or set:
+            raise UsageError(
+                "--subject and --promises take no --method, --require, --work, --preset or --set"
+            )
         _verify_subject(subject, promises, json=json, junit=junit, html=html)
         return
-    require_trust(policy, set, accepted=trust_policy)
+    request = request_for(policy, set, preset)
+    require_trust(request, accepted=trust_policy)
     with console.watching() as progress:
-        report, named = proving.verify_policy(
-            Path(policy),
-            method,
-            environ=os.environ,
-            settings=set or (),
-            progress=progress,
-            work=work,
-        )
+        report, named = proving.verify_policy(request, method, progress=progress, work=work)
     required = _names(require)
     proving.write(
         report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
@@ -87,7 +84,7 @@ def prove(
     faults = 0
     with console.watching() as progress:
         for name, (report, named) in shipped.prove_presets(
-            preset or (), method, output=Path(output), environ=os.environ, progress=progress
+            preset or (), method, output=Path(output), progress=progress
         ):
             folder = Path(output, "verify", name)
             required = _names(require)

@@ -71,11 +71,17 @@ def layer(
     return _checked(document.parse(text, file=file), kind=kind, methods=methods)
 
 
-def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = ()) -> Layer:
-    """The layer in a file. Raise UsageError when it can't be read, DocumentError like `layer`."""
+def read_layer(
+    path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = (), shown: str = ""
+) -> Layer:
+    """The layer in a file, which messages call `shown`, by default as it is given.
+
+    Raise UsageError when it can't be read, DocumentError like `layer`.
+    """
+    shown = shown or str(path)
     if _is_named_pipe(path):
         raise UsageError(
-            f"the {kind} policy {path} can't be read: it is a named pipe, and nobody may write to it"
+            f"the {kind} policy {shown} can't be read: it is a named pipe, and nobody may write to it"
         )
     try:
         with Path(path).open("rb") as stream:
@@ -84,8 +90,8 @@ def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterab
         absent = not is_there(Path(path))
         why = os.strerror(errno.ENOENT) if absent else error.strerror
         hint = "; `sandwright init` proposes one" if absent and Path(path).name == PROJECT_FILE else ""
-        raise UsageError(f"the {kind} policy {path} can't be read: {why}{hint}") from None
-    found = layer(text, kind=kind, file=str(path), methods=methods)
+        raise UsageError(f"the {kind} policy {shown} can't be read: {why}{hint}") from None
+    found = layer(text, kind=kind, file=shown, methods=methods)
     return replace(found, file=str(Path(path).absolute()))
 
 

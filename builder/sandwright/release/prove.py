@@ -17,6 +17,7 @@ from sandwright.methods.shared.images import ROOTFS, VARIABLE
 from sandwright.progress import SILENT, Progress
 from sandwright.release.evidence import Matrix
 from sandwright.rootfs.images.source import open_image
+from sandwright.session.request import RunRequest
 from sandwright.verify.command import verify_policy
 from sandwright.verify.report import PolicyReport
 
@@ -56,10 +57,8 @@ def prove_image(
     with tempfile.TemporaryDirectory(prefix="sandwright-prove-") as project:
         path = Path(project, "sandbox.yaml")
         path.write_text(text, encoding="utf-8")
-        settings = [f"image={name}"]
-        report, _ = verify_policy(
-            path, ",".join(methods), environ=os.environ, settings=settings, progress=progress
-        )
+        request = RunRequest([], policy=str(path), settings=[f"image={name}"])
+        report, _ = verify_policy(request, ",".join(methods), progress=progress)
     if open_image(layout, platform=platform).digest != digest:
         raise IntegrityError(f"{layout}: the image was built anew while it was proved")
     return Matrix(name, platform, digest, text, tuple(report.to_json())), report

@@ -96,8 +96,11 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     return prepared
 
 
-def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
-    """The policy as all layers say it: floor, user, the file named, and this run."""
+def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> MergedPolicy:
+    """The policy as all layers say it: floor, user, the file named, and this run.
+
+    `shown` is what messages call the file, by default its whole path.
+    """
     environ = dict(os.environ)
     if request.method:
         environ["SANDBOX_METHOD"] = request.method
@@ -109,7 +112,7 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
     if request.has_policy():
-        layers = (*layers, read_layer(file, kind="project", methods=methods))
+        layers = (*layers, read_layer(file, kind="project", methods=methods, shown=shown))
     elif places.holds_home(str(file.parent)):
         raise UsageError(
             f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "

@@ -47,6 +47,7 @@ class RunRequest:
         argv: list[str],
         *,
         policy: str = "sandbox.yaml",
+        cwd: str = "",
         named: bool = True,
         method: str = "",
         settings: list[str] | None = None,
@@ -61,9 +62,9 @@ class RunRequest:
         trusted: bool = False,
         recording: Recording | None = None,
     ) -> None:
-        """Paths are relative to the current directory."""
+        """Paths are relative to `cwd`, by default the current directory."""
         self.argv = argv
-        self.cwd = os.getcwd()
+        self.cwd = cwd or os.getcwd()
         self.policy = _plain(os.path.join(self.cwd, policy))
         self.named = named
         self.method = method
@@ -92,6 +93,11 @@ class RunRequest:
     def has_policy(self) -> bool:
         """Whether a file is to say the policy: one that was named, or that is there."""
         return (self.named and not self.presets) or is_there(self.policy)
+
+    def shown(self) -> str:
+        """The policy's file, shorter where it is below the current directory."""
+        near = os.path.relpath(self.policy, self.cwd)
+        return self.policy if near.startswith("..") else near
 
     def identity(self) -> list[str]:
         """All that chooses what is rendered, but for what lies in files and on the host."""

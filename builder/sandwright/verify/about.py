@@ -10,6 +10,7 @@ from sandwright import githistory
 from sandwright.document import Document
 from sandwright.policy.load import Layer
 from sandwright.policy.secretnames import why_secret
+from sandwright.session.request import RunRequest
 from sandwright.yamltree import Position
 
 HIDDEN = "(not shown)"
@@ -28,13 +29,16 @@ class PolicyOrigin:
     settings: tuple[str, ...] = ()
 
 
-def origin(layer: Layer, project: Path, settings: Sequence[str]) -> PolicyOrigin:
-    """The origin of a policy that was read from a file."""
-    content = Path(layer.file).read_bytes() if layer.file else b""
-    text = shown(content.decode("utf-8-sig", "replace"), layer.document)
-    return PolicyOrigin(
-        str(project.absolute()), _commit(layer, content), text, tuple(map(_setting, settings))
-    )
+def origin(layers: Sequence[Layer], request: RunRequest) -> PolicyOrigin:
+    """The origin of a run's policy: what the project's file says, if there is one, and what the run adds."""
+    given = (*(f"preset={name}" for name in request.presets), *map(_setting, request.settings))
+    project = str(Path(request.policy).parent)
+    for layer in layers:
+        if layer.kind == "project":
+            content = Path(layer.file).read_bytes() if layer.file else b""
+            text = shown(content.decode("utf-8-sig", "replace"), layer.document)
+            return PolicyOrigin(project, _commit(layer, content), text, given)
+    return PolicyOrigin(project, settings=given)
 
 
 def _commit(layer: Layer, content: bytes) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
+from sandwright.inputs import InputTracker
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.load import layers_for, read_layer, run_layer
+from sandwright.policy.load import run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.session import preflights
+from sandwright.session.prepare import chosen, load
+from sandwright.session.request import RunRequest
 from sandwright.verify import matrix
 from sandwright.verify.about import origin
 from sandwright.verify.page import page
@@ -24,26 +27,14 @@ from sandwright.verify.report import PolicyReport, encode, junit
 
 
 def verify_policy(
-    path: Path,
-    asked: str,
-    *,
-    environ: Mapping[str, str],
-    settings: Sequence[str] = (),
-    progress: Progress = SILENT,
-    work: bool = False,
+    request: RunRequest, asked: str, *, progress: Progress = SILENT, work: bool = False
 ) -> tuple[PolicyReport, tuple[str, ...]]:
-    """Verify a policy's file with the methods asked for, and give the report and the methods that were named.
+    """Verify the policy of a run with the methods asked for; give the report and the methods that were named.
 
-    With `work` also that real programs work. `environ` is where the user's layer is looked for. Raise what
-    loading a policy raises, HostError where there is no probe for this platform.
+    With `work` also that real programs work. Raise what loading a policy raises, HostError where there is no
+    probe for this platform, or none of the methods starts that a run without a policy's file takes.
     """
-    registered = registry.registered()
-    layers = [
-        layer
-        for layer in layers_for(path.parent, environ, settings=list(settings), methods=registered)
-        if layer.kind != "project"
-    ]
-    own = [*layers, read_layer(path, kind="project", methods=registered)]
+    own = load(request, InputTracker(), shown=request.shown()).layers
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
         added = run_layer(more)
@@ -56,12 +47,12 @@ def verify_policy(
         whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
         return whole.resolve(collect(whole, project=project))
 
-    methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
+    methods = matrix.methods(asked) if asked else _own_methods(resolve(()), request)
     methods = methods if asked == "all" else taken(resolve(()), methods)
     report = matrix.verify(
-        resolve, methods, policy=str(path), progress=progress, work=resolve_at if work else None
+        resolve, methods, policy=_label(request), progress=progress, work=resolve_at if work else None
     )
-    report = replace(report, origin=origin(own[-1], path.parent, settings))
+    report = replace(report, origin=origin(own, request))
     return report, () if asked == "all" else methods if asked else decisive(resolve(()), methods)
 
 
@@ -91,8 +82,19 @@ def taken(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(one, methods)))
 
 
-def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
-    """The policy's, as far as they can be verified. Raise UsageError when none can."""
+def _label(request: RunRequest) -> str:
+    presets = f"preset {' and '.join(request.presets)}" if request.presets else ""
+    file = request.shown() if request.has_policy() else ""
+    return " with ".join(filter(None, (file, presets)))
+
+
+def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]:
+    """The policy's, as far as they can be verified; without a file the one that `run` takes.
+
+    Raise UsageError when none can be verified.
+    """
+    if not policy.methods and not request.has_policy():
+        return (chosen(policy, InputTracker(), proposed=True)[0].name,)
     found = tuple(name for name in policy.methods if matrix.is_verifiable(name))
     if not found:
         raise UsageError(

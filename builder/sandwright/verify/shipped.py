@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from sandwright.methods.shared.images import VARIABLE
 from sandwright.policy.names import GENERAL, PRESETS
 from sandwright.progress import SILENT, Progress
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.session.request import RunRequest
 from sandwright.verify import command
 from sandwright.verify.report import PolicyReport
 
@@ -24,7 +25,6 @@ def prove_presets(
     asked: str,
     *,
     output: Path,
-    environ: Mapping[str, str],
     progress: Progress = SILENT,
 ) -> Iterator[tuple[str, tuple[PolicyReport, tuple[str, ...]]]]:
     """Each preset's name with what `verify_policy` gives for it; absent names mean those for any work.
@@ -40,7 +40,9 @@ def prove_presets(
                 policy = scratch / "project" / "sandbox.yaml"
                 policy.parent.mkdir()
                 policy.write_text(_POLICY.format(preset=name), encoding="utf-8")
-                report, named = command.verify_policy(policy, asked, environ=environ, progress=progress)
+                report, named = command.verify_policy(
+                    RunRequest([], policy=str(policy)), asked, progress=progress
+                )
             origin = replace(report.origin, project="a new one", commit="")
             yield name, (replace(report, policy=f"preset {name}", origin=origin), named)
 

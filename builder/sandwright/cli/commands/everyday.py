@@ -120,7 +120,7 @@ COMMANDS = (
         "Record a command in its sandbox, and propose the least policy under which it passes.",
         options=(
             POLICY,
-            Option("preset", "PRESET", "a preset above the policy, as with `run`", repeatable=True),
+            PRESET,
             SET,
             Option("time", "TIME", "time limit of each run: 90, 30m", short="t"),
             Option(
@@ -156,6 +156,7 @@ COMMANDS = (
         "Prove a policy: attempt in a real sandbox what it denies and what it allows.",
         options=(
             POLICY,
+            PRESET,
             Option(
                 "method",
                 "METHODS",
@@ -199,6 +200,7 @@ COMMANDS = (
         ),
         options=(
             POLICY,
+            PRESET,
             Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
             Option(
                 "arch",
