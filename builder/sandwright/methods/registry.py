@@ -10,14 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from sandwright.errors import UsageError
 from sandwright.methods import METHODS
 from sandwright.methods.contract import Backend, Form, Method
+from sandwright.methods.installed import entry_points
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from sandwright.evaluate.explain import Comparison
     from sandwright.evaluate.explain.compare import MethodQuestions
     from sandwright.methods.properties import Properties
@@ -202,7 +204,7 @@ def questions(policy: ResolvedPolicy, methods: Sequence[str] | None = None) -> M
     return MethodQuestions(policy, compared)
 
 
-def _loaded(name: str, point: metadata.EntryPoint) -> Method:
+def _loaded(name: str, point: EntryPoint) -> Method:
     where = f"the method {name} ({point.value})"
     try:
         found: Method = point.load()
@@ -221,10 +223,10 @@ _OFFERED = (
 
 
 @functools.cache
-def _installed() -> Mapping[str, metadata.EntryPoint]:
+def _installed() -> Mapping[str, EntryPoint]:
     """Entry points by name, without those that are called like a method of ours or like its form."""
     ours = {*METHODS, *(form for each in METHODS.values() for form in each.FORMS)}
-    return {point.name: point for point in metadata.entry_points(group=GROUP) if point.name not in ours}
+    return {name: point for name, point in entry_points(GROUP).items() if name not in ours}
 
 
 def forget() -> None:
