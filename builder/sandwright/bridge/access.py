@@ -2,15 +2,16 @@
 
 A program on the host could read all that its owner can. So a path that a call names is held against the
 policy first, as the sandbox's own access to it would be: what is denied is not read for it, and what is
-read-only is not written.
+read-only is not written. Names are compared as they are, and as a file system does that ignores case: the
+stricter answer holds.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from sandwright.folding import folded_name
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
@@ -29,36 +30,37 @@ class AccessRule(NamedTuple):
 class WorkspaceAccess:
     """Answers for paths below the workspace. The nearest entry above a path decides."""
 
-    def __init__(self, entries: Iterable[AccessRule], *, caseless: bool = False) -> None:
-        """Of several entries for a path the last one holds. `caseless`: names are compared as APFS does."""
-        self._caseless = caseless
-        self._entries: Mapping[Parts, AccessRule] = {
-            self._key(tuple(each.path.split("/")) if each.path else ()): each for each in entries
-        }
+    def __init__(self, entries: Iterable[AccessRule]) -> None:
+        """Of several entries for a path the last one holds."""
+        exact = {tuple(each.path.split("/")) if each.path else (): each for each in entries}
+        folded: dict[Parts, AccessRule] = {}
+        for parts, each in exact.items():
+            other = folded.get(_folded(parts), each)
+            both = AccessRule(each.path, read=each.read and other.read, write=each.write and other.write)
+            folded[_folded(parts)] = both
+        self._trees: tuple[Mapping[Parts, AccessRule], ...] = (exact, folded)
 
     def reads(self, parts: Parts) -> bool:
         """Whether the sandbox may read a path."""
-        return self._deciding(parts).read
+        return all(each.read for each in self._deciding(parts))
 
     def writes(self, parts: Parts) -> bool:
         """Whether the sandbox may write a path, and that is the host's."""
-        return self._deciding(parts).write
+        return all(each.write for each in self._deciding(parts))
 
     def reads_all(self, parts: Parts) -> bool:
         """Whether it may read a path and everything below."""
-        key = self._key(parts)
-        below = (entry for at, entry in self._entries.items() if at[: len(key)] == key)
-        return self.reads(parts) and all(entry.read for entry in below)
+        key, (_, folded) = _folded(parts), self._trees
+        return self.reads(parts) and all(each.read for at, each in folded.items() if at[: len(key)] == key)
 
-    def _deciding(self, parts: Parts) -> AccessRule:
-        key = self._key(parts)
-        nearest = (self._entries[key[:end]] for end in range(len(key), -1, -1) if key[:end] in self._entries)
-        return next(nearest, AccessRule("", read=False, write=False))
+    def _deciding(self, parts: Parts) -> Iterator[AccessRule]:
+        for tree, key in zip(self._trees, (parts, _folded(parts)), strict=True):
+            nearest = (tree[key[:end]] for end in range(len(key), -1, -1) if key[:end] in tree)
+            yield next(nearest, AccessRule("", read=False, write=False))
 
-    def _key(self, parts: Parts) -> Parts:
-        if not self._caseless:
-            return parts
-        return tuple(unicodedata.normalize("NFD", part).casefold() for part in parts)
+
+def _folded(parts: Parts) -> Parts:
+    return tuple(map(folded_name, parts))
 
 
 ALL = WorkspaceAccess([AccessRule("", read=True, write=True)])

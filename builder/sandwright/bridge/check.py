@@ -28,7 +28,7 @@ def given(
         raise Refused(f"the policy names no shim {words[0]}")
     call = grammars[words[0]].parse(words[1:])
     project = Path(policy.canonical(policy.facts.project))
-    access = WorkspaceAccess(entries(policy, str(project)), caseless=policy.facts.os == "darwin")
+    access = WorkspaceAccess(entries(policy, str(project)))
     workspace = OpenWorkspace(project, access)
     inside = directory.resolve().is_relative_to(workspace.root)
     parts = workspace.relative(str(directory.resolve())) if inside else ()

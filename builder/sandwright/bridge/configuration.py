@@ -60,9 +60,8 @@ class Configuration:
     `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
     directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
     may connect. `environment` is what of the host's environment programs may get. `repositories`
-    are those whose remotes are known. `access` is what the policy says of the workspace, `caseless` whether
-    names there are the same in any case. `loopback`: this machine's own addresses are its own, as
-    the sandbox has another network.
+    are those whose remotes are known. `access` is what the policy says of the workspace. `loopback`: this
+    machine's own addresses are its own, as the sandbox has another network.
     """
 
     session: str
@@ -74,7 +73,6 @@ class Configuration:
     uids: tuple[int, ...]
     environment: Mapping[str, str]
     access: tuple[AccessRule, ...]
-    caseless: bool = False
     loopback: bool = True
     repositories: tuple[tuple[str, ...], ...] = ()
     limits: CallLimits = CallLimits()
@@ -101,7 +99,6 @@ class Configuration:
             uids=tuple(data["uids"]),
             environment=data["environment"],
             access=tuple(AccessRule(*each) for each in data["access"]),
-            caseless=data["caseless"],
             loopback=data["loopback"],
             repositories=tuple(map(tuple, data["repositories"])),
             limits=CallLimits(**data["limits"]),

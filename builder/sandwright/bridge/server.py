@@ -71,7 +71,7 @@ class Server:
 
     def _made(self) -> Context:
         configuration = self._configuration
-        access = WorkspaceAccess(configuration.access, caseless=configuration.caseless)
+        access = WorkspaceAccess(configuration.access)
         workspace = OpenWorkspace(configuration.workspace, access)
         _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
         wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")

@@ -113,7 +113,7 @@ def serve(
             session=session, workspace=project, public=own / "public", private=own / "private", audit=log,
             programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
             environment={**kept(given, sandbox), "PATH": search}, loopback=policy.network.mode != "host",
-            access=tuple(entries(policy, str(project))), caseless=policy.facts.os == "darwin",
+            access=tuple(entries(policy, str(project))),
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
