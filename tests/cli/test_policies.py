@@ -347,6 +347,23 @@ def test_lint_says_what_is_denied_though_git_tracks_it(project: Path) -> None:
     ]
 
 
+def test_lint_names_what_a_method_can_not_enforce(project: Path) -> None:
+    rules = "filesystem: {read: [/usr], write: [$PROJECT], deny: [$PROJECT/.env]}"
+    (project / ".env").touch()
+    (project / "sandbox.yaml").write_text(f"schema: 1\nprefer: [bwrap, landlock]\n{rules}\n")
+    said = _run("lint", cwd=project)
+    assert said.status == 12
+    assert (
+        "landlock can't enforce filesystem.deny-inside (deny $PROJECT/.env, project sandbox.yaml:3:"
+        in said.text
+    )
+    assert "bwrap can't" not in said.text
+    refused = _run("render", "--method", "landlock", "--check", cwd=project).stderr.removeprefix(
+        "sandwright: "
+    )
+    assert set(refused.splitlines()) == set(said.text.splitlines())
+
+
 def test_lint_finds_the_projects_policy(project: Path) -> None:
     (project / "below").mkdir()
     said = _run("lint", cwd=project / "below")

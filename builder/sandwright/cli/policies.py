@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sandwright.cli import console
 from sandwright.cli.arguments import load_policy, read_file, request_for
 from sandwright.cli.trust import require_secrets
-from sandwright.errors import SandwrightError, UsageError, VerdictError
+from sandwright.errors import RenderError, SandwrightError, UsageError, VerdictError
 from sandwright.places import above
 from sandwright.visible import one_line
 
@@ -164,7 +164,7 @@ def _lint(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
 
 def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
-    """Settings with less effect than they seem to have, and denied files that Git tracks.
+    """What its methods can't enforce, settings with less effect than they seem to have, denied files in Git.
 
     Nothing where the policy can't be resolved on this host, which `render` and `run` say.
     """
@@ -177,7 +177,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
     policy = load_policy(request_for(file))
     if facts:
-        policy.resolve(_facts(facts, policy))
+        yield from _unenforced(policy.resolve(_facts(facts, policy)))
         return
     try:
         resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
@@ -185,6 +185,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
     except SandwrightError:
         return  # `render` and `run` say why
+    yield from _unenforced(resolved)
     project = resolved.canonical(resolved.facts.project)
     names = [f"{project}/{name}" for name in tracked(Path(project))]
     for rule in resolved.filesystem.rules:
@@ -196,6 +197,18 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
                 f"{place}: Git tracks {rule.written}: everybody who has the repository has it, and hidden it "
                 "may break `git commit`, or tools that read it",
             )
+
+
+def _unenforced(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
+    """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
+    from sandwright.methods import registry  # noqa: PLC0415
+    from sandwright.policy.uses import check_expressible  # noqa: PLC0415
+
+    for method in policy.methods:
+        try:
+            check_expressible(policy, registry.declaration(method))
+        except RenderError as error:
+            yield from (("error", line) for line in str(error).splitlines())
 
 
 def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
