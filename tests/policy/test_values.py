@@ -75,6 +75,8 @@ def test_durations(text: str, seconds: int) -> None:
         (values.program, "-gh", "'-gh' can't be the name of a shim: letters, digits and ._+- only"),
         (values.program, "", "'' can't be the name of a shim: letters, digits and ._+- only"),
         (values.image, "-v", "'-v' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
+        (values.image, "-v/etc", "'-v/etc' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
+        (values.image, "../x", "'../x' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
         (values.image, "Debian", "'Debian' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
         (values.image, "a b", "'a b' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
         (values.reason, "  ", "must say why"),
