@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -340,7 +341,7 @@ def test_mount_points_are_the_image_s(kind: str, make: Make) -> None:
     if kind.startswith("there"):
         assert (ended.returncode, ended.stderr) == (0, "")
     else:
-        said = "sandbox: the image has no /usr/data/point to mount on, or a link there: in /usr, "
+        said = "sandbox: the image has no /usr/data/point to mount on, or a link there: in /usr and "
         assert (ended.returncode, ended.stderr[: len(said)]) == (125, said)
         assert not (launcher.made / "words").exists()
 
@@ -369,6 +370,76 @@ def test_there_is_no_image(make: Make) -> None:
 
 
 # ---- with the runtimes themselves
+
+
+def _with_var(launcher: Launcher) -> Path:
+    """An image with something in /var, and a rendered place in /var/lib that it lacks."""
+    image = launcher.scratch / "image"
+    (image / "var" / "lib" / "dpkg").mkdir(parents=True)
+    (image / "var" / "log").mkdir()
+    (image / "var" / "run").symlink_to("/run")
+    (image / "var" / "lib" / "file").write_text("the image's")
+    launcher.change_plan(image_points=("/var/lib/ci/job", "/var/lib/ci/other"))
+    return image
+
+
+def test_a_place_in_var_is_made_in_the_run_s_own_root(make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake()
+    image = _with_var(launcher)
+    ended = launcher.run("true")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    var = launcher.made / "bundle" / "rootfs" / "var"
+    assert {each.name for each in var.iterdir()} == {"lib", "log", "run"}
+    assert {each.name for each in (var / "lib").iterdir()} == {"dpkg", "file"}
+    assert (str((var / "run").readlink()), (var / "lib" / "file").read_bytes()) == ("/run", b"")
+    mounted = {each["destination"]: each["source"] for each in launcher.config()["mounts"]}
+    shown = {path: source for path, source in mounted.items() if path.startswith("/var")}
+    assert shown == {f"/var/{name}": f"{image}/var/{name}" for name in ("log", "lib/dpkg", "lib/file")}
+    assert not (image / "var" / "lib" / "ci").exists()
+
+
+@pytest.mark.parametrize("kind", ["a link above", "a file above", "a link", "too many names"])
+def test_places_in_var_that_can_not_be_made(kind: str, make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake()
+    image = _with_var(launcher)
+    (launcher.scratch / "outside").mkdir()
+    match kind:
+        case "a link above":
+            (image / "var" / "lib" / "ci").symlink_to(launcher.scratch / "outside")
+        case "a file above":
+            (image / "var" / "lib" / "ci").touch()
+        case "a link":
+            (image / "var" / "lib" / "ci").mkdir()
+            (image / "var" / "lib" / "ci" / "job").symlink_to("/var/log")
+        case "too many names":
+            for number in range(300):
+                (image / "var" / "lib" / str(number)).touch()
+    ended = launcher.run("true")
+    said = "more than 256 names" if kind == "too many names" else "has no /var/lib/ci/job to mount on"
+    assert (ended.returncode, said in ended.stderr) == (125, True), ended.stderr
+    assert not (launcher.made / "words").exists()
+    assert launcher.runs() == []
+
+
+@ROOT
+@pytest.mark.parametrize("method", RUNTIMES)
+def test_a_project_in_var(method: str, make: Make) -> None:
+    with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as place:
+        launcher = make(method, f"filesystem: {{write: [{place}]}}\n")
+        image = launcher.scratch / "image"
+        _busybox(image)
+        (image / "var" / "tmp").mkdir()
+        (image / "var" / "log" / "of-the-image").mkdir(parents=True)
+        script = (
+            f"echo x >{place}/made && cd /var/log/of-the-image && ! echo x >/var/tmp/x && ! echo x >/var/x"
+        )
+        ended = launcher.run("sh", "-c", script)
+        assert ended.returncode == 0, ended.stderr
+        assert Path(place, "made").read_text() == "x\n"
+        assert {each.name for each in (image / "var").iterdir()} == {"tmp", "log"}
+        assert list((image / "var" / "tmp").iterdir()) == []
 
 
 @pytest.fixture(params=RUNTIMES)

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_SHOWN = 256 };
+
 static bool is_private(const struct run *run, const char *name)
 {
     if (strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0)
@@ -20,42 +22,75 @@ static bool is_private(const struct run *run, const char *name)
     for (size_t index = 0; index < run->plan.image_private.count; index++)
         if (strcmp(run->plan.image_private.at[index], name) == 0)
             return true;
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    return false;
 }
 
 /* An empty place for what is mounted; a link is as it is in the image. */
-static bool make_place(struct bundle *bundle, int root, const char *name, mode_t mode)
+static bool make_place(struct bundle *bundle, int image, int root, const char *name, const char *path, mode_t mode)
 {
     char target[PATH_MAX];
     ssize_t length;
     if (S_ISLNK(mode))
-        return (length = readlinkat(bundle->image_handle, name, target, sizeof target - 1)) >= 0 &&
+        return (length = readlinkat(image, name, target, sizeof target - 1)) >= 0 &&
                (target[length] = '\0', symlinkat(target, root, name) == 0);
     if (!S_ISDIR(mode) && !S_ISREG(mode))
         return true;
-    add(&bundle->shown, text("%s", name));
+    add(&bundle->shown, text("%s", path));
     return S_ISDIR(mode) ? mkdirat(root, name, 0755) == 0 : write_file(root, name, "", 0, 0644) == 0;
+}
+
+/* Whether the run needs a directory of its own here, for the runtime to make a mount point in that the image lacks. */
+static bool is_opened(const struct bundle *bundle, const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t index = 0; index < bundle->absent.count; index++)
+        if (strncmp(bundle->absent.at[index] + 1, path, length) == 0 && bundle->absent.at[index][length + 1] == '/')
+            return true;
+    return false;
+}
+
+static int open_directory(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Places for what is in a directory of the image, `below` its root, which has no slash at its ends. Closes both. */
+static bool make_places(struct bundle *bundle, const struct run *run, int image, int root, const char *below)
+{
+    struct dirent *entry;
+    struct stat status;
+    DIR *entries = image < 0 ? NULL : fdopendir(image);
+    bool made = entries != NULL && root >= 0;
+    while (made && (errno = 0, entry = readdir(entries)) != NULL) {
+        const char *name = entry->d_name, *path = below[0] == '\0' ? name : text("%s/%s", below, name);
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (below[0] == '\0' && is_private(run, name)))
+            continue;
+        if (bundle->shown.count >= MOST_SHOWN)
+            refuse("the image has more than %d names where a run has directories of its own", MOST_SHOWN);
+        made = fstatat(image, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+               (S_ISDIR(status.st_mode) && is_opened(bundle, path)
+                       ? mkdirat(root, name, 0755) == 0 &&
+                             make_places(bundle, run, open_directory(image, name), open_directory(root, name), path)
+                       : make_place(bundle, image, root, name, path, status.st_mode));
+    }
+    made = made && errno == 0;
+    if (entries != NULL)
+        closedir(entries);
+    if (root >= 0)
+        close(root);
+    return made;
 }
 
 void bundle_root(struct bundle *bundle, const struct run *run)
 {
     const char *path = text("%s/rootfs", run->state);
-    struct dirent *entry;
-    struct stat status;
-    DIR *entries = fdopendir(bundle->image_handle);
-    int root = mkdir(path, 0755) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (entries == NULL || root < 0)
+    int root = mkdir(path, 0755) == 0 ? open_directory(AT_FDCWD, path) : -1;
+    if (root < 0)
         refuse_errno("no root can be made for the run");
-    while (errno = 0, (entry = readdir(entries)) != NULL)
-        if (!is_private(run, entry->d_name) &&
-            (fstatat(bundle->image_handle, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-                !make_place(bundle, root, entry->d_name, status.st_mode)))
-            break;
-    if (errno != 0 || write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 ||
-        (run->terminal && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0))
+    if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 ||
+        (run->terminal && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
+        !make_places(bundle, run, bundle->image_handle, root, ""))
         refuse_errno("no places can be made for the image's directories");
-    closedir(entries);
-    close(root);
 }
 
 static void quote(struct bytes *out, const char *word)

@@ -40,18 +40,44 @@ static void open_image(struct run *run)
         refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image);
 }
 
+static int open_in_image(const char *path, unsigned long long resolve)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = resolve};
+    return (int)syscall(SYS_openat2, bundle.image_handle, path, &how, sizeof how);
+}
+
+/* Whether a run's root can have a place in /var that the image lacks: up to there are directories of the image, and no links. */
+static bool can_be_placed(const char *path)
+{
+    bool missing = false;
+    for (const char *end = path; strncmp(path, "/var/", 5) == 0 && !missing && (end = strchr(end + 1, '/')) != NULL;) {
+        struct stat status;
+        int above = open_in_image(text("%.*s", (int)(end - path), path), RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+        missing = above < 0 && errno == ENOENT;
+        if (!missing && (above < 0 || fstat(above, &status) != 0 || !S_ISDIR(status.st_mode)))
+            return false;
+        if (above >= 0)
+            close(above);
+        if (missing || strchr(end + 1, '/') == NULL)
+            return true;
+    }
+    return false;
+}
+
 /* Mount points are never made in an image that others share. Links on the way lead to what is in the image. */
 static void check_points(const struct run *run)
 {
-    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
     for (size_t index = 0; index < run->plan.image_points.count; index++) {
         const char *path = run->plan.image_points.at[index];
         struct stat status;
-        int point = (int)syscall(SYS_openat2, bundle.image_handle, path, &how, sizeof how);
-        if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
-            refuse("the image has no %s to mount on, or a link there: in /usr, /var and other directories of images nothing is "
-                   "made; a home or /srv is none, and docker, podman and bwrap need no place", path);
-        close(point);
+        int point = open_in_image(path, RESOLVE_IN_ROOT);
+        if (point < 0 && errno == ENOENT && can_be_placed(path))
+            add(&bundle.absent, (char *)path);
+        else if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
+            refuse("the image has no %s to mount on, or a link there: in /usr and other directories of images nothing is "
+                   "made; /var, /srv or a home is none, and docker, podman and bwrap need no place", path);
+        if (point >= 0)
+            close(point);
     }
 }
 
