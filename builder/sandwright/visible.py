@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False  # each import counts at the start of a run
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _KEPT = frozenset("\n\t")
+_QUOTED = 3900
+_CUT = 500
 
 
 def visible(text: str) -> str:
@@ -24,6 +30,22 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """The same in one line, whatever breaks are in it: what begins a line is ours."""
     return visible(text).replace("\n", r"\n").replace("\t", r"\t")
+
+
+def quoted(lines: Sequence[str]) -> str:
+    """The last lines that somebody else wrote, each cut and behind a mark: what begins a line is ours.
+
+    It is short enough to be shown whole as what a program wrote that failed.
+    """
+    kept: list[str] = []
+    left = _QUOTED
+    for line in reversed(lines):
+        marked = f"  | {line[:_CUT]}"
+        left -= len(marked) + 1
+        if left < 0:
+            break
+        kept.append(marked)
+    return "\n".join(reversed(kept))
 
 
 def say(line: str) -> None:

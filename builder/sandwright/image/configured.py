@@ -32,6 +32,7 @@ from sandwright.image.tree import FileNode, PackageContents
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, show
 from sandwright.rootfs.tar.reader import TarReader
+from sandwright.visible import quoted
 
 TIMEOUT = 1800.0
 """Seconds that installing may take; under emulation it takes a minute or two."""
@@ -303,5 +304,5 @@ def _tail(log: Path) -> str:
     """The last lines, each cut: in a command line that failed hundreds of packages would hide the reason."""
     with contextlib.suppress(OSError):
         lines = log.read_bytes()[-64000:].decode(errors="replace").splitlines()
-        return "\n".join(line[:_LINE] for line in lines)[-8000:]
+        return quoted([line[:_LINE] for line in lines])
     return ""

@@ -12,6 +12,7 @@ from typing import IO, BinaryIO, Protocol
 
 from sandwright.image.engines.context import DockerfileContext
 from sandwright.progress import ProgressStep
+from sandwright.visible import quoted
 
 TIMEOUT = 3600.0
 """Seconds that one build may take; under emulation the largest image takes minutes."""
@@ -108,4 +109,4 @@ LONGEST_LINE = 4096
 def said(lines: Sequence[str]) -> str:
     """The end of what a build said, for a message."""
     last = [line.rstrip() for line in lines if line.strip()][-TAIL:]
-    return "".join(f"\n  {line}" for line in last)
+    return f"\n{quoted(last)}" if last else ""

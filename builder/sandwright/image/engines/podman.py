@@ -28,6 +28,7 @@ from sandwright.image.layout import on_disk
 from sandwright.image.scratch import scratch_directory
 from sandwright.progress import ProgressStep
 from sandwright.setup import how_to_get
+from sandwright.visible import quoted
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
 _LIMITS = {"nofile": 4096, "nproc": 4096}
@@ -183,7 +184,7 @@ def _follow(argv: Sequence[str], lines: deque[str], step: ProgressStep) -> int:
                 raise _Late
         except _Late as late:
             _end(running.pid, running.poll)
-            raise CommandFailed(argv, None, "\n".join(lines), timeout=TIMEOUT) from late
+            raise CommandFailed(argv, None, quoted(lines), timeout=TIMEOUT) from late
         except BaseException:
             _end(running.pid, running.poll)
             raise
