@@ -58,7 +58,7 @@ def style(c: Context) -> None:
     """Check style and types: ruff and mypy, strict, on code, tests and benchmarks; shellcheck on scripts."""
     _python(c, "ruff check .")
     _python(c, "ruff format --check .")
-    _python(c, "mypy")
+    _python(c, "mypy --num-workers auto")
     _python(c, "shellscripts")
 
 
