@@ -17,6 +17,7 @@ from sandwright.errors import DocumentError, Problem
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_HALF = re.compile("[\ud800-\udfff]")
 _WORDS = {"true": True, "false": False, "null": None}
 MAX_DIGITS = 40
 
@@ -117,8 +118,8 @@ class _Reader:
         match = _STRING.match(self._text, self._at)
         if match is None:
             self._fail("is not a string of JSON: unfinished, a control character, or an unknown escape")
-        value = json.loads(match[0])
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        value = json.loads(match[0]) if "\\" in match[0] else match[0][1:-1]
+        if _HALF.search(value):
             self._fail("holds half of a surrogate pair")
         self._at = match.end()
         return str(value)

@@ -59,8 +59,8 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
     """The answers of a profile, or of the configuration of a bundle that holds one."""
-    document = load_profile_json(content, file)
-    filter_of = functools.cache(lambda machine: resolve(document, arch=machine, caps=caps))
+    document = functools.cache(lambda: load_profile_json(content, file))  # most questions are of no call
+    filter_of = functools.cache(lambda machine: resolve(document(), arch=machine, caps=caps))
 
     def answer(asked: Asked, arch: str) -> MethodVerdict:
         machine = architecture(arch)
