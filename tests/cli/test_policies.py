@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -89,9 +90,27 @@ def test_strange_files_are_found_and_left_alone(project: Path, claimed: bool) ->
     assert (folder / "notes").read_text() == "somebody's\n"
 
 
-def test_a_manifest_that_somebody_else_wrote_removes_nothing(project: Path) -> None:
-    import hashlib  # noqa: PLC0415
+@pytest.mark.parametrize("kind", ["strange", "left over", "link"])
+def test_names_of_strangers_begin_no_line(kind: str, project: Path) -> None:
+    """CI obeys lines that begin with `::`, and a project's author names the files."""
+    assert _run("render", cwd=project).status == 0
+    folder, name = project / ".sandbox" / "bwrap", "a\n::warning::b"
+    if kind == "link":
+        (folder / name).symlink_to("x")
+    else:
+        (folder / name).write_text("x")
+    if kind == "left over":
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["artifacts"][name] = f"sha256:{hashlib.sha256(b'x').hexdigest()}"
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    for words in (("render", "--check"), ("render",)):
+        ended = _run(*words, cwd=project)
+        shown = ended.stdout.decode() + ended.stderr
+        assert r"a\n::warning::b" in shown
+        assert not [line for line in shown.splitlines() if line.startswith("::")], shown
 
+
+def test_a_manifest_that_somebody_else_wrote_removes_nothing(project: Path) -> None:
     victim = project.parent / "victim"
     victim.write_text("precious\n")
     folder = project / ".sandbox" / "bwrap"

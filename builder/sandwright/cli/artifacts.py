@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.errors import UsageError
+from sandwright.visible import one_line
 
 if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
@@ -40,9 +41,10 @@ class Changes:
     strange: tuple[str, ...]
 
     def names(self) -> list[str]:
-        """The paths of all of them, for messages."""
+        """The paths of all of them, for messages, each in one line: a stranger chose some."""
         stale = [each.name for each in self.written] + [f"{each} (left over)" for each in self.removed]
-        return [str(self.directory / each) for each in [*stale, *(f"{s} (not ours)" for s in self.strange)]]
+        found = [*stale, *(f"{each} (not ours)" for each in self.strange)]
+        return [one_line(str(self.directory / each)) for each in found]
 
     def apply(self) -> None:
         """Write and remove. Raise UsageError when the file system refuses."""
@@ -96,7 +98,7 @@ def content(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}") from error
+        raise UsageError(f"{one_line(str(path))} can't be read: {error.strerror}") from error
 
 
 def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
@@ -109,14 +111,16 @@ def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
             path = Path(folder, name)
             mode = path.lstat().st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise UsageError(f"{path} is no plain file: artifacts are not written beside it")
+                raise UsageError(
+                    f"{one_line(str(path))} is no plain file: artifacts are not written beside it"
+                )
             if stat.S_ISREG(mode):
                 yield path.relative_to(directory).as_posix(), content(path)
 
 
 def _refuse(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
-        raise UsageError(f"{error.filename} can't be read: {error.strerror}") from error
+        raise UsageError(f"{one_line(str(error.filename))} can't be read: {error.strerror}") from error
 
 
 def _mode(directory: Path, artifact: Artifact) -> bool:

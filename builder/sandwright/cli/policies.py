@@ -254,7 +254,7 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
 def _say(found: Changes, count: int) -> None:
     console.line(f"{found.directory}: {count} artifacts, {len(found.written)} files written")
     for name in found.removed:
-        console.line(f"{found.directory / name}: removed, as the policy no longer renders to it")
+        console.line(one_line(f"{found.directory / name}: removed, as the policy no longer renders to it"))
     for name in found.strange:
         console.warn(
             f"{found.directory / name} was not written by this program, or changed since: left alone"
