@@ -7,6 +7,7 @@ plan without the wall, where it reads or writes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -65,8 +66,8 @@ class Places:
         return out / "launch"
 
 
-@pytest.fixture
-def places() -> Iterator[Places]:
+@contextlib.contextmanager
+def planted() -> Iterator[Places]:
     """Not in /tmp, which the sandbox has for itself, and may write with all below."""
     where = "/srv" if os.access("/srv", os.W_OK) else "/var/tmp"
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir=where) as base:
@@ -75,6 +76,12 @@ def places() -> Iterator[Places]:
             (Path(base) / name).mkdir()
             (Path(base) / name / "word").write_text(f"the {name}\n")
         yield Places(Path(base))
+
+
+@pytest.fixture
+def places() -> Iterator[Places]:
+    with planted() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -226,31 +233,34 @@ ACCOUNT: dict[str, tuple[Callable[[Places], Weaken], str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def account(places: Places) -> Iterator[None]:
-    """For the project."""
-    owner = account_for(str(places.project), os.geteuid())
-    with accounts_change():
-        plan_account(owner, Workspace(places.project, (), os.geteuid())).execute()
-    yield
-    with accounts_change():
-        plan_removal(owner).execute()
+@pytest.fixture(scope="module")
+def owned() -> Iterator[Places]:
+    """With an account for the project: one for all tests, as those of other workers wait while it is made."""
+    with planted() as made:
+        owner = account_for(str(made.project), os.geteuid())
+        with accounts_change():
+            plan_account(owner, Workspace(made.project, (), os.geteuid())).execute()
+        yield made
+        with accounts_change():
+            plan_removal(owner).execute()
 
 
 @ROOT
 @pytest.mark.exclusive("accounts")
 @pytest.mark.needs("useradd")
-@pytest.mark.usefixtures("account")
 @pytest.mark.parametrize(("change", "script"), ACCOUNT.values(), ids=ACCOUNT)
 def test_a_mistake_in_the_mounts_of_an_account(
-    change: Callable[[Places], Weaken], script: str, places: Places
+    change: Callable[[Places], Weaken], script: str, owned: Places
 ) -> None:
-    (places.base / "seen").chmod(0o777)
-    (places.base / "seen/word").chmod(0o666)
-    script = script.format(**places.names)
-    held = _run(places.launcher("user", LISTED, unwatched(change(places), walled=True)), script)
+    shutil.rmtree(owned.base / "seen")
+    (owned.base / "seen").mkdir()
+    (owned.base / "seen").chmod(0o777)
+    (owned.base / "seen/word").write_text("the seen\n")
+    (owned.base / "seen/word").chmod(0o666)
+    script = script.format(**owned.names)
+    held = _run(owned.launcher("user", LISTED, unwatched(change(owned), walled=True)), script)
     assert HELD in held
-    control = _run(places.launcher("user", LISTED, unwatched(change(places))), script)
+    control = _run(owned.launcher("user", LISTED, unwatched(change(owned))), script)
     assert "the secret" in control or "changed" in control or "new" in control
 
 
