@@ -44,7 +44,8 @@ class DocumentError(SandwrightError):
         """`file` is the name to show; `problems` holds at least one."""
         self.file = file
         self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(problem.render(file) for problem in self.problems))
+        shown = file.replace("\n", r"\n")  # a stranger's checkout may have such a name
+        super().__init__("\n".join(problem.render(shown) for problem in self.problems))
 
 
 class RenderError(SandwrightError):

@@ -110,6 +110,19 @@ def test_names_of_strangers_begin_no_line(kind: str, project: Path) -> None:
         assert not [line for line in shown.splitlines() if line.startswith("::")], shown
 
 
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [("sb", "(version 1)"), ("json", '{"defaultAction": "X"}'), ("yaml", "schema: 1\nbogus: 1\n")],
+)
+def test_lint_of_a_strangers_name_begins_no_line(suffix: str, text: str, project: Path) -> None:
+    name = f"x\n::warning::y.{suffix}"
+    (project / name).write_text(text)
+    ended = _run("lint", name, cwd=project)
+    shown = ended.stdout.decode() + ended.stderr
+    assert rf"x\n::warning::y.{suffix}" in shown
+    assert not [line for line in shown.splitlines() if line.startswith("::")], shown
+
+
 def test_a_manifest_that_somebody_else_wrote_removes_nothing(project: Path) -> None:
     victim = project.parent / "victim"
     victim.write_text("precious\n")

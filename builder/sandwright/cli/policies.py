@@ -138,7 +138,7 @@ def lint(*, file: str = "", facts: str = "") -> None:
     for _, line in lines:
         console.line(line)
     if any(severity == "error" for severity, _ in lines):
-        raise VerdictError(f"{file} has errors")
+        raise VerdictError(f"{one_line(file)} has errors")
     if not lines:
         console.line(f"{file}: nothing found")
 
