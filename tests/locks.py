@@ -66,10 +66,13 @@ def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
 
 @contextlib.contextmanager
 def accounts_change() -> Iterator[None]:
-    """Wait for the tests that start sandboxes, CHANGE_WAIT seconds at most, and let no other one begin."""
+    """Wait for the tests that start sandboxes, CHANGE_WAIT seconds at most, and let no other one begin.
+
+    Who waits for its turn lets go first: another one that changes accounts would wait for it.
+    """
+    for own in _shadow:
+        fcntl.flock(own, fcntl.LOCK_UN)
     with _locked("gate", fcntl.LOCK_EX):
-        for own in _shadow:
-            fcntl.flock(own, fcntl.LOCK_UN)
         shadow = _open("shadow")
         until = time.monotonic() + CHANGE_WAIT
         try:
