@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -39,7 +40,8 @@ def test_wheel_holds_the_data_directories_and_nothing_else(wheel: Path) -> None:
     wanted |= {name.removeprefix("builder/") for name in tracked if name.startswith("builder/sandwright/")}
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert shipped == wanted
+    own = f"{wheel.name.split('-py3')[0]}.data/scripts/sandwright"
+    assert shipped == wanted | {own}
 
 
 def test_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
@@ -53,6 +55,10 @@ def test_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None
     )
     result = process.run(sys.executable, "-P", "-c", code, target, cwd=tmp_path)
     assert Path(result.text).is_relative_to(target)
+    command = target / "bin" / "sandwright"  # a file of ours: pip's own would import what no run needs
+    environment = {**os.environ, "PYTHONPATH": str(target)}
+    assert process.run(command, "--help", cwd=tmp_path, env=environment).text.startswith("Usage: sandwright")
+    assert "re" not in command.read_text().partition("import")[2].split()
 
 
 def test_top_level_is_the_fixed_one() -> None:
