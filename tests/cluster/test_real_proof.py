@@ -97,9 +97,9 @@ def session(preset: str) -> tuple[str, str]:
 
 
 def pattern(line: str) -> str:
-    """What is left out may be anything, and a time another one."""
+    """What is left out may be anything, and a time or a count of probes another one."""
     text = re.escape(" ".join(line.split())).replace("…", ".*")
-    return re.sub(r"\d+\\\.\d\\ s", r"[0-9.]+ s", text)
+    return re.sub(r"\d+(\\\.\d)?", r"[0-9.]+", text)
 
 
 class PlainPod:
