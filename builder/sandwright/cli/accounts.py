@@ -30,12 +30,13 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
     from sandwright.session import persistent  # noqa: PLC0415
 
+    request = request_for(policy)
     if yes:
-        require_trust(request_for(policy), accepted=False)
+        require_trust(request, accepted=False)
     loaded = Policy.load(policy)
     persistent.make(loaded, loaded.facts().project)
     resolved = loaded.resolve()
-    require_secrets(request_for(policy), resolved.facts)
+    require_secrets(request, resolved.facts)
     project = Path(resolved.canonical(resolved.facts.project))
     written = [
         Path(rule.path)
