@@ -103,6 +103,8 @@ REFUSED = [
     ("process: {seccomp: build}", "process: {seccomp: /etc/s.json}", "project.yaml:1:20: process.seccomp: /etc/s.json is not the floor's build (floor floor.yaml:1:20): what a file lets through is not compared with other profiles"),
     ("macos: [pty]", "macos: [dns]", "project.yaml:1:9: macos[0]: dns is not in the floor's macos (floor floor.yaml:1:8)"),
     ("environment: {pass: [LC_ALL]}", "environment: {pass: [LC_*]}", "project.yaml:1:22: environment.pass[0]: LC_* is not in the floor's environment.pass (floor floor.yaml:1:21)"),
+    ("environment: {pass: [LC_*]}", "filesystem: {deny: ['$PROJECT/${CODE}', '/${LC_ALL}']}", "project.yaml:1:21: filesystem.deny[0]: $PROJECT/${CODE} would show the value of CODE inside: the floor's environment.pass lacks it"),
+    ("environment: {set: {CODE: null}}", "network: {unix_sockets: ['/${CODE}']}", "project.yaml:1:26: network.unix_sockets[0]: /${CODE} would show the value of CODE inside: the floor removes it"),
     ("environment: {set: {A: x}}", "environment: {set: {A: y}}", "project.yaml:1:24: environment.set.A: A keeps the value that the floor sets (floor floor.yaml:1:24)"),
     ("environment: {set: {A: x}}", "environment: {set: {A: null}}", "project.yaml:1:24: environment.set.A: A keeps the value that the floor sets (floor floor.yaml:1:24)"),
     ("environment: {set: {A: null}}", "environment: {pass: [A]}", "project.yaml:1:22: environment.pass[0]: A is taken away by the floor (floor floor.yaml:1:24)"),

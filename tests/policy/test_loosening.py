@@ -53,7 +53,9 @@ def _found(
     return [
         str(each)
         for each in loosenings(
-            considered(policy).resolve(facts), [each.resolve(facts) for each in trusted(policy)]
+            considered(policy).resolve(facts),
+            [each.resolve(facts) for each in trusted(policy)],
+            remote={"kubernetes"},
         )
     ]
 
@@ -69,8 +71,7 @@ NOTHING = [
     "filesystem: {read: [/, ~/.ssh]}",  # at the same path the denial of the preset wins
     "filesystem: {read: [~/.ssh/../p]}".replace("/.ssh/..", ""),
     "filesystem: {protect: [build]}",
-    "network: {mode: proxy, allow: [github.com, '*.example.org']}",
-    "process: {seccomp: build}",
+    "network: {mode: proxy, allow: [pypi.org, api.anthropic.com, registry.npmjs.org:443]}",
     "process: {seccomp: strict}",
     "macos: [pty, system-trust]",
     "environment: {pass: [TERM, LC_ALL, EDITOR, GOPATH], set: {API_TOKEN: none}}",
@@ -85,9 +86,12 @@ def test_nothing_more(policy: str) -> None:
     assert _found(policy) == []
 
 
+BUILD = "lets programs leave set-user-id files: process.seccomp build"
+
+
 @pytest.mark.parametrize("preset", GENERAL)
-def test_shipped_presets_need_no_word(preset: str) -> None:
-    assert _found(f"extends: [{preset}]") == []
+def test_general_presets_open_nothing_but_set_user_id(preset: str) -> None:
+    assert _found(f"extends: [{preset}]") == ([BUILD] if preset == "build" else [])
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -104,11 +108,17 @@ MORE = [
     ("process: {privileged: true}", ["lets programs gain rights: process.privileged"]),
     ("user: {mapping: off}".replace("off", "'off'"), ["runs as the image's own user: user.mapping off"]),
     ("process: {seccomp: /etc/filter.json}", [FILTER]),
+    ("process: {seccomp: build}", [BUILD]),
+    ("method: kubernetes\nimage: debian", ["runs on another machine with your credentials: method kubernetes"]),
+    ("prefer: [bwrap, kubernetes]\nimage: debian", ["runs on another machine with your credentials: method kubernetes"]),
+    ("network: {mode: proxy, allow: [evil.example]}", ["connects to evil.example"]),
+    ("network: {mode: none, allow: [evil.example]}", ["connects to evil.example"]),  # the command line may open the proxy
+    ("network: {mode: proxy, allow: ['*.pypi.org', 'pypi.org:8443', 'pypi.org:*', ns.pypi.org.evil.example]}", ["connects to *.pypi.org", "connects to pypi.org:8443", "connects to pypi.org:*", "connects to ns.pypi.org.evil.example"]),
     ("macos: ['...', keychain]", ["opens on macOS: keychain"]),
     ("credentials: {shims: {gh: {secrets: {GH_TOKEN: '${HOST_TOKEN}'}, allow: ['pr *', auth status]}}}", ["runs gh on the host (pr *, auth status) with HOST_TOKEN"]),
     ("network: {mode: host}", ["uses the host's network"]),
     ("network: {mode: proxy, allow: ['*:*', 10.0.0.1]}", ["connects to *:*", "connects to 10.0.0.1"]),
-    ("network: {mode: proxy, allow: [a.example, {host: b.example, private: true}]}", ["reaches private addresses as b.example"]),
+    ("network: {mode: proxy, allow: [a.example, {host: b.example, private: true}]}", ["connects to a.example", "reaches private addresses as b.example"]),
     ("network: {expose: [3000]}", ["answers on the host at localhost:3000"]),
     ("network: {unix_sockets: [/srv/x.sock, ~/alias/agent], localhost: [5432]}", ["connects to /srv/x.sock", "connects to ~/.ssh/agent", "connects to localhost:5432"]),
     ("environment: {pass: [AWS_PROFILE, NODE_*, npm_config__auth, TERM]}", ["passes AWS_PROFILE", "passes NODE_*", "passes npm_config__auth"]),
@@ -285,7 +295,7 @@ def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> No
     except DocumentError:
         reject()  # what can't be is no policy
     default = trusted(policy)[0].resolve(FACTS)
-    found = loosenings(resolved, [default])
+    found = loosenings(resolved, [default], remote=())
     told = {
         name: [expanded(each.subject, FACTS.variables) for each in found if each.what in verbs]
         for name, verbs in (("shows_host", ("reads", "writes")), ("changes_host", ("writes",)))

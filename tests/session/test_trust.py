@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -51,6 +52,13 @@ STRANGERS = [
     pytest.param(
         HEAD + "credentials: {shims: {git: {allow: ['*']}}}\n", "runs git on the host", id="a program outside"
     ),
+    pytest.param(
+        HEAD + "network: {mode: proxy, allow: [evil.example]}\n", "connects to evil.example", id="a host"
+    ),
+    pytest.param(
+        HEAD + "process: {seccomp: build}\n", "lets programs leave set-user-id files", id="set-user-id files"
+    ),
+    pytest.param(HEAD + "extends: [build]\n", "lets programs leave set-user-id files", id="the preset build"),
 ]
 
 
@@ -82,6 +90,29 @@ def test_a_strangers_policy_needs_a_word(stranger: Project, policy: str, said: s
     assert "sandwright trust" in refused.stderr.decode()
     assert b"hushed" not in refused.stderr
     assert not (stranger.root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "--", "true"), ("verify",), ("fleet", "--count", "1", "--", "true")]
+)
+def test_an_unapproved_policy_reaches_no_cluster(stranger: Project, command: tuple[str, ...]) -> None:
+    stranger.policy.write_text("schema: 1\nmethod: kubernetes\nimage: registry.example/x:1\n")
+    with socket.create_server(("127.0.0.1", 0)) as api_server:
+        port = api_server.getsockname()[1]
+        config = {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+            "users": [{"name": "u", "user": {"token": "a token"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+        (stranger.home / "kubeconfig").write_text(json.dumps(config))
+        stranger.environment["KUBECONFIG"] = str(stranger.home / "kubeconfig")
+        refused = stranger.sandwright(*command)
+        api_server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            api_server.accept()
+    assert refused.returncode != 0
+    assert "runs on another machine with your credentials: method kubernetes" in refused.stderr.decode()
 
 
 SECRET_PATHS = [

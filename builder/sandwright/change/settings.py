@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from sandwright.methods import registry
 from sandwright.policy.loosening import Loosening, loosenings, shown_path
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -37,8 +38,9 @@ def changed_settings(
     `subjects` are those of the cases that changed.
     """
     told = {shown_path(each, new.facts) for each in subjects}
-    wider = (each for each in loosenings(new, [old]) if _is_new(each, told))
-    narrower = (each for each in loosenings(old, [new]) if _is_new(each, told))
+    remote = registry.remote((*old.methods, *new.methods))
+    wider = (each for each in loosenings(new, [old], remote=remote) if _is_new(each, told))
+    narrower = (each for each in loosenings(old, [new], remote=remote) if _is_new(each, told))
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
     found += _refused(refused)

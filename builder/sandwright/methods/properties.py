@@ -33,6 +33,10 @@ class Properties:
     own_user_namespace: bool = False
     """The command is in a user namespace whose mounts we choose: none honours set-user-id."""
 
+    remote: bool = False
+    """It runs the sandbox on another machine with the user's credentials, so an unapproved policy may not
+    choose it."""
+
     travels: str = ""
     """Where it runs elsewhere, and of the host only the project travels there and back: the variable that
     says which way. Without a value nothing travels."""

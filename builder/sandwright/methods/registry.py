@@ -8,7 +8,7 @@ of ours.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -118,6 +118,11 @@ def find(name: str) -> tuple[str, Method, Form]:
 def properties(name: str) -> Properties:
     """The properties of a method, or of that which a form is one of. Raise UsageError."""
     return find(name)[1].PROPERTIES
+
+
+def remote(listed: Iterable[str]) -> frozenset[str]:
+    """Those of some methods that run a sandbox on another machine, with the user's credentials there."""
+    return frozenset(name for name in listed if properties(name).remote)
 
 
 def declaration(name: str) -> Declaration:

@@ -18,7 +18,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | process.privileged                 | false < true                                                          |
 | process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
-| environment.pass                   | each pattern is covered by one of the floor's                         |
+| environment.pass                   | each pattern, and each `${NAME}` in a path, is one of the floor's     |
 | environment.set                    | the floor's variables keep its values                                 |
 | credentials.cloud                  | none < readonly                                                       |
 | credentials.shims                  | no other programs; no other secrets; each command covered             |
@@ -37,9 +37,10 @@ from typing import Any
 
 from sandwright.policy import values
 from sandwright.policy.hosts import ListedHost, listed_pattern
-from sandwright.policy.layers import MergedSettings
+from sandwright.policy.layers import MergedSettings, spelled_paths
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.source import Faults, PolicySource, Sourced
+from sandwright.policy.spelling import environment_names
 from sandwright.policy.values import UNLIMITED
 
 _ORDERS: Mapping[str, tuple[object, ...]] = {
@@ -70,6 +71,7 @@ def _faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[P
         if name in floor.lists:
             yield from _list_faults(name, floor, settings, covers)
     yield from _variable_faults(floor, settings)
+    yield from _path_variable_faults(floor, settings)
     yield from _shim_faults(floor, settings)
 
 
@@ -184,6 +186,20 @@ def _variable_faults(floor: MergedSettings, settings: MergedSettings) -> Iterato
         ]
         if limit.value is None and passed:
             yield passed[0].source, f"{name} is taken away by the floor ({limit.source})"
+
+
+def _path_variable_faults(
+    floor: MergedSettings, settings: MergedSettings
+) -> Iterator[tuple[PolicySource, str]]:
+    """Variables in paths: a sandbox reads their values in the names of its mounts."""
+    limits = floor.lists.get("environment.pass")
+    removed = {name for name, item in floor.entries.get("environment.set", {}).items() if item.value is None}
+    for path, source in spelled_paths(settings):
+        for name in sorted(environment_names(path)) if source.layer != "floor" else ():
+            listed = limits is None or any(values.pattern_covers(limit.value, name) for limit in limits)
+            if name in removed or not listed:
+                why = "the floor removes it" if name in removed else "the floor's environment.pass lacks it"
+                yield source, f"{path} would show the value of {name} inside: {why}"
 
 
 def _shim_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:

@@ -65,6 +65,14 @@ FIELDS: Mapping[str, Way] = {
 }
 """Every field of a policy but `schema` and `extends`, and how layers come together in it."""
 
+_PATHS = (
+    "filesystem.read",
+    "filesystem.write",
+    "filesystem.readonly",
+    "filesystem.deny",
+    "network.unix_sockets",
+)
+
 _CHOICE = ("method", "prefer", "reason")
 
 
@@ -102,6 +110,22 @@ def merged(layers: Iterable[Layer]) -> MergedSettings:
                 into.take(layer, name, way, given)
     into.open_caches()
     return MergedSettings(into.values, into.lists, into.entries, into.given)
+
+
+def spelled_paths(settings: MergedSettings) -> tuple[tuple[str, PolicySource], ...]:
+    """Every path that the settings name, as it is spelled."""
+    found = [(item.value, item.source) for name in _PATHS for item in settings.items(name)]
+    found += [(item.value.path, item.source) for item in settings.items("filesystem.unprotect")]
+    seccomp = settings.values.get("process.seccomp")
+    if seccomp and seccomp_file(settings):
+        found.append((seccomp.value, seccomp.source))
+    return tuple(found)
+
+
+def seccomp_file(settings: MergedSettings) -> str:
+    """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""
+    name: str = settings.value("process.seccomp") or ""
+    return name if name.startswith(("/", "~", "$")) else ""
 
 
 def base(layers: Sequence[Layer]) -> tuple[str, ...]:

@@ -4,23 +4,23 @@ Two whole policies on one host are compared, as `resolve` made them, so that it 
 is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a
 rule nothing changes, so comparing them at those paths compares them everywhere.
 
-What needs no word: hosts that the proxy lets through by name, images, profiles of system calls that ship,
-fragments of presets for macOS, and what is kept for this project alone (`$CACHE`).
+What needs no approval: hosts that a shipped preset lists, images, the system call profiles `default` and
+`strict`, fragments of presets for macOS, and what is kept for this project alone (`$CACHE`).
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import ipaddress
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sandwright.policy import load, values
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.hosts import HostPattern
+from sandwright.policy.hosts import HostPattern, listed_pattern
 from sandwright.policy.layers import merged
 from sandwright.policy.merged import MergedPolicy
-from sandwright.policy.names import SECCOMP_PROFILES
+from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
 from sandwright.policy.paths import below, canonical, is_inside
 from sandwright.policy.resolved import ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
@@ -61,10 +61,15 @@ def trusted(policy: MergedPolicy) -> tuple[MergedPolicy, ...]:
     return (MergedPolicy.unchecked([]), *([MergedPolicy.unchecked(own)] if own else []))
 
 
-def loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> tuple[Loosening, ...]:
-    """What a policy lets through that none of `allowed` does, what matters most first."""
+def loosenings(
+    policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy], *, remote: Collection[str]
+) -> tuple[Loosening, ...]:
+    """What a policy lets through that none of `allowed` does, what matters most first.
+
+    `remote` names the methods that run a sandbox on another machine.
+    """
     found = [
-        *_methods(policy, allowed),
+        *_methods(policy, allowed, remote),
         *_rights(policy, allowed),
         *_git(policy, allowed),
         *_shims(policy, allowed),
@@ -77,9 +82,15 @@ def loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> tup
     return tuple(dict.fromkeys(found))
 
 
-def _methods(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    if "noop" in policy.methods and not any("noop" in each.methods for each in allowed):
+def _methods(
+    policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy], remote: Collection[str]
+) -> Iterator[Loosening]:
+    known = {name for each in allowed for name in each.methods}
+    if "noop" in policy.methods and "noop" not in known:
         yield Loosening("enforces nothing: method noop")
+    for name in policy.methods:
+        if name in remote and name not in known:
+            yield Loosening("runs on another machine with your credentials: method", name)
 
 
 def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
@@ -88,6 +99,8 @@ def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
     if policy.mapping == "off" and not any(each.mapping == "off" for each in allowed):
         yield Loosening("runs as the image's own user: user.mapping off")
     name = policy.process.seccomp
+    if name == "build" and not any(each.process.seccomp == name for each in allowed):
+        yield Loosening("lets programs leave set-user-id files: process.seccomp build")
     if name not in SECCOMP_PROFILES and not any(each.process.seccomp == name for each in allowed):
         text = policy.facts.texts.get(name, "").encode("utf-8", "surrogateescape")
         subject = f"{shown_path(name, policy.facts)} (sha256:{hashlib.sha256(text).hexdigest()})"
@@ -124,11 +137,14 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
     others = [each.network for each in allowed]
     if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
         yield Loosening("uses the host's network")
+    granted = [each for other in others for each in other.allow]
     for pattern in policy.network.allow:
-        if _is_wide(pattern) and not any(each.covers(pattern) for other in others for each in other.allow):
-            yield Loosening("connects to", str(pattern))
-        if pattern.private and not any(each.covers(pattern) for other in others for each in other.allow):
+        if any(each.covers(pattern) for each in granted):
+            continue
+        if pattern.private:
             yield Loosening("reaches private addresses as", str(pattern))
+        elif not any(each.covers(pattern) for each in shipped_hosts()):
+            yield Loosening("connects to", str(pattern))
     for path in policy.network.unix_sockets:
         if not any(path in each.unix_sockets for each in others):
             yield Loosening("connects to", shown_path(path, policy.facts))
@@ -140,14 +156,11 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
             yield Loosening("answers on the host at", f"localhost:{port}")
 
 
-def _is_wide(pattern: HostPattern) -> bool:
-    """Whether it is all hosts, or an address that only this machine or its network has."""
-    if pattern.host == "*":
-        return True
-    try:
-        return not ipaddress.ip_address(pattern.host).is_global
-    except ValueError:
-        return False
+@functools.cache
+def shipped_hosts() -> tuple[HostPattern, ...]:
+    """The hosts that any shipped preset lists: model services and package registries."""
+    listed = (item for name in PRESETS for item in merged(load.preset(name)).items("network.allow"))
+    return tuple(dict.fromkeys(listed_pattern(item.value) for item in listed))
 
 
 def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:

@@ -10,7 +10,7 @@ from typing import Self
 from sandwright.policy import load, spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
-from sandwright.policy.layers import MergedSettings, base, merged
+from sandwright.policy.layers import MergedSettings, base, merged, seccomp_file, spelled_paths
 from sandwright.policy.load import Layer
 from sandwright.policy.paths import canonical
 from sandwright.policy.resolve import resolve
@@ -106,19 +106,7 @@ class MergedPolicy:
 
     def spelled_paths(self) -> tuple[tuple[str, PolicySource], ...]:
         """Every path that the policy names, as it is spelled."""
-        lists = (
-            "filesystem.read",
-            "filesystem.write",
-            "filesystem.readonly",
-            "filesystem.deny",
-            "network.unix_sockets",
-        )
-        found = [(item.value, item.source) for name in lists for item in self.settings.items(name)]
-        found += [(item.value.path, item.source) for item in self.settings.items("filesystem.unprotect")]
-        seccomp = self.settings.values.get("process.seccomp")
-        if seccomp and seccomp.value == self.seccomp_file():
-            found.append((seccomp.value, seccomp.source))
-        return tuple(found)
+        return spelled_paths(self.settings)
 
     def named_paths(self, facts: HostFacts) -> Iterator[tuple[str, PolicySource]]:
         """The same, with the values that variables have on a host; links not resolved."""
@@ -143,8 +131,7 @@ class MergedPolicy:
 
     def seccomp_file(self) -> str:
         """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""
-        name: str = self.settings.value("process.seccomp") or ""
-        return name if name.startswith(("/", "~", "$")) else ""
+        return seccomp_file(self.settings)
 
 
 def users_directory(facts: HostFacts) -> str:

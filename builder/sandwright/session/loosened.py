@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sandwright.errors import DocumentError
 from sandwright.inputs import InputTracker
+from sandwright.methods import registry
 from sandwright.policy.collect import collect
 from sandwright.policy.loosening import considered, loosenings, trusted
 from sandwright.policy.merged import MergedPolicy
@@ -35,7 +36,8 @@ def loosened(
     def here(each: MergedPolicy) -> ResolvedPolicy:
         return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
 
-    found = loosenings(here(considered(policy)), _resolved(trusted(policy), here))
+    ours = here(considered(policy))
+    found = loosenings(ours, _resolved(trusted(policy), here), remote=registry.remote(ours.methods))
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
     place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads

@@ -31,6 +31,7 @@ PROPERTIES = Properties(
         "all files of the node, and of the Pods on it; with a RuntimeClass of gVisor as there. Your own "
         "machine is another"
     ),
+    remote=True,
     travels=REGISTRY,
     verifiable=True,
 )
