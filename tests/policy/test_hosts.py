@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandwright.policy.hosts import HostPattern, canonical_host, endpoint, host_pattern
+from sandwright.evaluate.explain.squid import PLACE, Squid
+from sandwright.policy.hosts import WEB_PORTS, HostIndex, HostPattern, canonical_host, endpoint, host_pattern
+from sandwright.render.proxy import squid_configuration
 
 
 def exactly(message: str) -> str:
@@ -193,6 +195,36 @@ def test_what_is_covered_matches_no_more(
         ports = inner.ports if inner.ports is not None else {80, 443, 8443, 22}
         wild = inner.host.startswith("*") and not limit.host.startswith("*")
         assert wild or any(inner.matches(example, p) and not limit.matches(example, p) for p in ports)
+
+
+ADDRESSES = st.sampled_from(["192.0.2.7", "2001:db8::7"])
+HOSTS = st.one_of(NAMES, NAMES.map("{}.c".format), NAMES.map("a.{}.c".format), ADDRESSES)
+LISTED = st.lists(
+    st.one_of(_patterns(), st.builds(HostPattern, ADDRESSES, st.sampled_from([None, WEB_PORTS]))), max_size=8
+)
+
+
+@settings(deadline=None)
+@given(LISTED, HOSTS, st.sampled_from([80, 443, 8443, 22]))
+def test_an_index_finds_what_a_search_of_the_list_finds(
+    listed: list[HostPattern], host: str, port: int
+) -> None:
+    searched = [(at, pattern) for at, pattern in enumerate(listed) if pattern.matches(host, port)]
+    assert HostIndex(listed).first(host, port) == (searched[0] if searched else None)
+    for other in listed:
+        for index in range(len(listed) + 1):
+            some = listed[:index]
+            assert HostIndex(some).covers(other) == any(each.covers(other) for each in some)
+
+
+@settings(deadline=None)
+@given(LISTED, HOSTS, st.sampled_from([80, 443, 8443, 22]))
+def test_squid_is_read_as_the_patterns_mean(listed: list[HostPattern], host: str, port: int) -> None:
+    squid = Squid(squid_configuration(listed, PLACE))
+    own = host in ("192.0.2.7", "2001:db8::7") and HostPattern(host, None) not in listed
+    reserved = own and HostPattern(host, WEB_PORTS) not in listed  # for documentation: private, unless listed
+    allowed = any(each.matches(host, port) for each in listed) and not reserved
+    assert squid.verdict(host, port).allowed is allowed
 
 
 @settings(deadline=None)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sandwright.policy.explain import Question
+from sandwright.policy.hosts import HostIndex
 from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
@@ -90,10 +91,12 @@ def _beside(path: str) -> str:
 
 
 def _hosts(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
-    """Each host of a list, for a wildcard one below it and its base, with every port that a list names."""
+    """Each host of a list, for a wildcard one below it and its base, with the ports that its patterns name.
+
+    A port that no pattern about a host names is answered like any other such port of that host.
+    """
     patterns = [pattern for policy in policies for pattern in policy.network.allow]
-    ports = {80, 443, 22, *(port for each in patterns for port in each.ports or ())}
-    ports |= {port + 1 for port in ports if port < 65535}
+    index = HostIndex(patterns)
     hosts = [_STRANGER, "192.0.2.1", "2001:db8::1"]
     for pattern in patterns:
         base = pattern.host.removeprefix("*.")
@@ -102,7 +105,8 @@ def _hosts(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
                 [base] if ":" in base or base[-1].isdigit() else [base, f"child.{base}", f"beside-{base}"]
             )
     for host in dict.fromkeys(hosts):
-        for port in sorted(ports):
+        named = {port for _, pattern in index.about(host) for port in pattern.ports or ()} | {80, 443, 22}
+        for port in sorted(named | {port + 1 for port in named if port < 65535}):
             yield f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -1,14 +1,12 @@
-"""Ends a search by a pattern that takes too long.
-
-Go's expressions take time in proportion to the text. Some take Python twice as long for each more
-character, and the text is a stranger's image's.
-"""
+"""Ends work on a stranger's input that takes too long."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import threading
+from collections.abc import Iterator
 from typing import NoReturn
 
 LIMIT = 10.0
@@ -16,24 +14,36 @@ LIMIT = 10.0
 
 
 class TooLong(Exception):
-    """A search was given up."""
+    """The time was up."""
 
 
 def search(pattern: re.Pattern[str], text: str) -> bool:
     """Whether a pattern is found. Raise TooLong when that isn't known after `LIMIT` seconds.
 
+    Go's expressions take time in proportion to the text. Some take Python twice as long for each more
+    character.
+    """
+    with time_limit(LIMIT):
+        return pattern.search(text) is not None
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TooLong in the body once it has taken `seconds`.
+
     Only the main thread can be woken (signal(7)); in another one there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
-        return pattern.search(text) is not None
-    before = signal.signal(signal.SIGALRM, _late)
-    timer = signal.setitimer(signal.ITIMER_REAL, LIMIT)
+        yield
+        return
+
+    def late(*_: object) -> NoReturn:
+        raise TooLong(f"isn't known after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        return pattern.search(text) is not None
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, before)
-
-
-def _late(*_: object) -> NoReturn:
-    raise TooLong(f"isn't known after {LIMIT:g} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,23 +25,30 @@ def diff(
     method: Sequence[str] | None = None,
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     prove: bool = False,
+    time: str = "",
     json: str = "",
     markdown: str = "",
     sarif: str = "",
 ) -> None:
     """Show what a change of a policy newly allows and newly denies, for each method.
 
-    Raise PolicyWidened where more is allowed, VerdictError where a sandbox did otherwise than was said.
+    Raise PolicyWidened where more is allowed, VerdictError where a sandbox did otherwise than was said or the
+    time was up.
     """
     from sandwright.change.pair import read_pair  # noqa: PLC0415
     from sandwright.change.report import as_json, as_markdown, as_sarif, as_text  # noqa: PLC0415
+    from sandwright.check.patience import TooLong, time_limit  # noqa: PLC0415
 
     if not new and not revisions:
         raise UsageError("usage: sandwright diff OLD NEW, or sandwright diff --revisions OLD [NEW]")
-    pair = read_pair(
-        old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
-    )
-    report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
+    try:
+        with time_limit(_seconds(time)) if time else contextlib.nullcontext():
+            pair = read_pair(
+                old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
+            )
+            report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
+    except TooLong:
+        raise VerdictError(f"the policies could not be compared within {time}") from None
     for line in as_text(report):
         console.line(line)
     outputs: tuple[tuple[str, Callable[[], bytes]], ...] = (
@@ -52,6 +60,15 @@ def diff(
         if file:
             _write(file, content())
     _judge(report)
+
+
+def _seconds(time: str) -> int:
+    from sandwright.policy.values import duration  # noqa: PLC0415
+
+    try:
+        return duration(f"{time}s" if time.isdigit() else time)
+    except ValueError as error:
+        raise UsageError(f"--time {error}") from None
 
 
 def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, new: str) -> ChangeReport:

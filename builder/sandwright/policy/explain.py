@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from sandwright.errors import UsageError
 from sandwright.policy import hosts, values
@@ -192,7 +192,7 @@ def _connect_socket(policy: ResolvedPolicy, path: str) -> Explanation:
     if rules and rules[0].origin == "engine":
         return Explanation("connect", path, allowed=False, ground=RuleReason(_rule_text(rules[0]), BUILT_IN))
     listed = path in policy.network.unix_sockets
-    source = _item_source(policy, "network.unix_sockets", lambda text: policy.canonical(text) == path)
+    source = policy.listed_at("network.unix_sockets", path)
     text = f"unix_sockets {path}" if listed else "unix_sockets, which does not list it"
     return Explanation("connect", path, listed, RuleReason(text, source))
 
@@ -204,7 +204,7 @@ def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
     if mode == "host":
         return Explanation("connect", subject, allowed=True, ground=_mode(policy))
     listed = port in policy.network.localhost
-    source = _item_source(policy, "network.localhost", lambda item: item == port)
+    source = policy.listed_at("network.localhost", port)
     text = f"localhost {port}" if listed else "localhost, which does not list it"
     return Explanation("connect", subject, listed, RuleReason(text, source))
 
@@ -216,7 +216,7 @@ def _listen(policy: ResolvedPolicy, text: str) -> Explanation:
     if policy.network.mode == "host":
         return Explanation("listen", str(port), allowed=True, ground=_mode(policy))
     listed = port in policy.network.expose
-    source = _item_source(policy, "network.expose", lambda item: item == port)
+    source = policy.listed_at("network.expose", port)
     ground = RuleReason(f"expose {port}" if listed else "expose, which does not list it", source)
     return Explanation("listen", str(port), listed, ground)
 
@@ -226,23 +226,16 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     mode = policy.network.mode
     if mode != "proxy":
         return Explanation("connect", subject, allowed=mode == "host", ground=_mode(policy))
-    for item in policy.settings.items("network.allow"):
-        pattern = hosts.listed_pattern(item.value)
-        if pattern.matches(host, port):
-            ground = RuleReason(f"allow {item.value}", item.source)
-            return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))
+    item = policy.listed_host(host, port)
+    if item is not None:
+        ground = RuleReason(f"allow {item.value}", item.source)
+        return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))
     ground = RuleReason("allow, which does not list it", policy.source("network.allow"))
     return Explanation("connect", subject, allowed=False, ground=ground, others=(_mode(policy),))
 
 
 def _mode(policy: ResolvedPolicy) -> RuleReason:
     return RuleReason(f"mode: {policy.network.mode}", policy.source("network.mode"))
-
-
-def _item_source(policy: ResolvedPolicy, name: str, fits: Callable[[Any], bool]) -> PolicySource:
-    """Where the item of a list stands that fits; where the list was given when none does."""
-    found = next((item.source for item in policy.settings.items(name) if fits(item.value)), None)
-    return found or policy.source(name)
 
 
 def _env(policy: ResolvedPolicy, name: str) -> Explanation:
@@ -259,11 +252,10 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
     if values.loads_code(name):
         ground = RuleReason("it makes programs load code, and never passes", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
-    for item in policy.settings.items("environment.pass"):
-        if values.pattern_covers(item.value, name):
-            return Explanation(
-                "env", name, allowed=True, ground=RuleReason(f"pass {item.value}", item.source)
-            )
+    passed = policy.passing(name)
+    if passed is not None:
+        ground = RuleReason(f"pass {passed.value}", passed.source)
+        return Explanation("env", name, allowed=True, ground=ground)
     ground = RuleReason("pass, which does not list it", policy.source("environment.pass"))
     return Explanation("env", name, allowed=False, ground=ground)
 

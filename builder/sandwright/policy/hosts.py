@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sandwright.policy.wording import quoted
@@ -59,6 +60,39 @@ class HostPattern:
         if self.ports is None:
             return f"{host}:*"
         return host if self.ports == WEB_PORTS else f"{host}:{min(self.ports)}"
+
+
+class HostIndex:
+    """Patterns of a list, found in the time of a host's labels instead of the list's length."""
+
+    def __init__(self, patterns: Iterable[HostPattern]) -> None:
+        """The patterns in the order of the list."""
+        self.patterns = tuple(patterns)
+        self._by_host: dict[str, list[tuple[int, HostPattern]]] = {}
+        for position, pattern in enumerate(self.patterns):
+            self._by_host.setdefault(pattern.host, []).append((position, pattern))
+
+    def about(self, host: str) -> list[tuple[int, HostPattern]]:
+        """The patterns that match a canonical host on some port, with their positions, in the list's order.
+
+        `host` may be a pattern's own: then those that match all that it matches.
+        """
+        keys = [host, "*"]
+        if not _is_address(host) and host != "*":
+            labels = host.split(".")
+            keys += [f"*.{'.'.join(labels[start:])}" for start in range(1, len(labels))]
+        return sorted(
+            (each for key in dict.fromkeys(keys) for each in self._by_host.get(key, ())),
+            key=lambda each: each[0],
+        )
+
+    def first(self, host: str, port: int) -> tuple[int, HostPattern] | None:
+        """The first pattern that matches a canonical host and a port, with its position."""
+        return next((each for each in self.about(host) if each[1].matches(host, port)), None)
+
+    def covers(self, pattern: HostPattern) -> bool:
+        """Whether one pattern covers all that another matches."""
+        return any(each.covers(pattern) for _, each in self.about(pattern.host))
 
 
 @dataclass(frozen=True)

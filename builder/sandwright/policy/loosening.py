@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from sandwright.policy import load, values
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.hosts import HostPattern, listed_pattern
+from sandwright.policy.hosts import HostIndex, listed_pattern
 from sandwright.policy.layers import merged
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import PRESETS, SECCOMP_PROFILES
-from sandwright.policy.paths import below, canonical, is_inside
+from sandwright.policy.paths import ancestors, below, canonical, is_inside
 from sandwright.policy.resolved import ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
 
@@ -137,13 +137,12 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
     others = [each.network for each in allowed]
     if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
         yield Loosening("uses the host's network")
-    granted = [each for other in others for each in other.allow]
     for pattern in policy.network.allow:
-        if any(each.covers(pattern) for each in granted):
+        if any(each.hosts.covers(pattern) for each in others):
             continue
         if pattern.private:
             yield Loosening("reaches private addresses as", str(pattern))
-        elif not any(each.covers(pattern) for each in shipped_hosts()):
+        elif not shipped_hosts().covers(pattern):
             yield Loosening("connects to", str(pattern))
     for path in policy.network.unix_sockets:
         if not any(path in each.unix_sockets for each in others):
@@ -157,10 +156,10 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
 
 
 @functools.cache
-def shipped_hosts() -> tuple[HostPattern, ...]:
+def shipped_hosts() -> HostIndex:
     """The hosts that any shipped preset lists: model services and package registries."""
     listed = (item for name in PRESETS for item in merged(load.preset(name)).items("network.allow"))
-    return tuple(dict.fromkeys(listed_pattern(item.value) for item in listed))
+    return HostIndex(listed_pattern(item.value) for item in listed)
 
 
 def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
@@ -200,18 +199,24 @@ def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterato
         elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):
             read.append(path)
     for what, found, told in (("reads", read, [*read, *written]), ("writes", written, written)):
-        new = [shown_path(each, policy.facts) for each in found if not _is_told(each, told, theirs)]
+        listed = frozenset(told)
+        new = [shown_path(each, policy.facts) for each in found if not _is_implied(each, listed, theirs)]
         yield from (Loosening(what, each) for each in sorted(new, key=lambda each: (each[:1] != "~", each)))
 
 
-def _is_told(path: str, told: Sequence[str], decided: Collection[str]) -> bool:
-    """Whether a path is told with one above it: nothing between them is decided in what holds without."""
-    return any(
-        above != path
-        and is_inside(path, above)
-        and not any(is_inside(path, each) and not is_inside(above, each) for each in decided)
-        for above in told
-    )
+def _is_implied(path: str, listed: Collection[str], decided: Collection[str]) -> bool:
+    """Whether a listed path above this one implies it: no rule of `decided` stands between the two.
+
+    The time is that of the path's depth, as a stranger chooses how many paths there are.
+    """
+    if path in decided:
+        return False
+    for above in ancestors(path):
+        if above in listed:
+            return True
+        if above in decided:
+            return False
+    return False
 
 
 def _decided(policy: ResolvedPolicy) -> Iterator[str]:

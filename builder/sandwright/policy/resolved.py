@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sandwright.errors import UsageError
 from sandwright.policy import spelling, values
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.hosts import HostPattern
+from sandwright.policy.hosts import HostIndex, HostPattern, ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical
 from sandwright.policy.rules import PathRule, PathRules, Protection
-from sandwright.policy.source import BUILT_IN, PolicySource
+from sandwright.policy.source import BUILT_IN, PolicySource, Sourced
 from sandwright.policy.values import ShimCommand
 from sandwright.policy.wording import quoted
 
@@ -58,6 +59,11 @@ class Network:
     localhost: tuple[int, ...]
     expose: tuple[int, ...]
     ca: CaSource
+
+    @functools.cached_property
+    def hosts(self) -> HostIndex:
+        """What `allow` lists, by host."""
+        return HostIndex(self.allow)
 
     @property
     def has_own_sockets(self) -> bool:
@@ -159,6 +165,38 @@ class ResolvedPolicy:
     degrade: tuple[Degrade, ...]
     facts: HostFacts
     settings: MergedSettings = field(repr=False)
+
+    def listed_host(self, host: str, port: int) -> Sourced[str | ListedHost] | None:
+        """The first item of `network.allow` that matches a canonical host and a port."""
+        found = self._listed_hosts.first(host, port)
+        return self.settings.items("network.allow")[found[0]] if found else None
+
+    def listed_at(self, field: str, value: str | int) -> PolicySource:
+        """Where a list of `network` first has a port or a canonical path; where it stands if it has not."""
+        return self._listed_at.get((field, value)) or self.source(field)
+
+    @functools.cached_property
+    def _listed_at(self) -> Mapping[tuple[str, str | int], PolicySource]:
+        found: dict[tuple[str, str | int], PolicySource] = {}
+        for name in ("network.unix_sockets", "network.localhost", "network.expose"):
+            for item in self.settings.items(name):
+                value = item.value if isinstance(item.value, int) else self.canonical(item.value)
+                found.setdefault((name, value), item.source)
+        return found
+
+    def passing(self, name: str) -> Sourced[str] | None:
+        """The first item of `environment.pass` that covers a variable's name."""
+        found = [self._passed[each] for each in values.covering(self._passed, name)]
+        return min(found, key=lambda each: each[0])[1] if found else None
+
+    @functools.cached_property
+    def _passed(self) -> Mapping[str, tuple[int, Sourced[str]]]:
+        items = enumerate(self.settings.items("environment.pass"))
+        return {item.value: (position, item) for position, item in reversed([*items])}
+
+    @functools.cached_property
+    def _listed_hosts(self) -> HostIndex:
+        return HostIndex(listed_pattern(item.value) for item in self.settings.items("network.allow"))
 
     def canonical(self, path: str) -> str:
         """The canonical form of a path as somebody asks about it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -118,6 +119,12 @@ def pattern_covers(pattern: str, name: str) -> bool:
     if pattern.endswith("*"):
         return name.startswith(pattern[:-1])
     return name == pattern
+
+
+def covering(patterns: Container[str], name: str) -> Iterator[str]:
+    """Those of many patterns that cover a name, the most specific first."""
+    prefixes = (f"{name[:end]}*" for end in range(len(name), -1, -1))
+    return (each for each in (name, *prefixes) if each in patterns)
 
 
 def loads_code(name: str) -> bool:

@@ -227,6 +227,9 @@ COMMANDS = (
             Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
             SET,
             Option("prove", "", "attempt each change in a sandbox, under the old policy and the new one"),
+            Option(
+                "time", "TIME", "time after which to give up, and fail: 90, 10m (default: none)", short="t"
+            ),
             Option("json", "FILE", "write every change to it as JSON"),
             Option("markdown", "FILE", "write a comment for a pull request to it"),
             Option("sarif", "FILE", "write the changes to it as SARIF 2.1.0"),

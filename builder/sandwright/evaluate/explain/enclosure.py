@@ -10,7 +10,7 @@ from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked,
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import is_inside
-from sandwright.policy.values import pattern_covers
+from sandwright.policy.values import covering
 from sandwright.render.mounts import Mount, MountPlan, Root
 
 Calls = Callable[[Asked, str], MethodVerdict]
@@ -33,12 +33,12 @@ class Passing:
 
     def verdict(self, name: str) -> MethodVerdict:
         """Whether a variable of the host reaches the program."""
-        for pattern, place in self.never.items():
-            if pattern_covers(pattern, name):
-                return MethodVerdict(allowed=False, because=f"{pattern} is never passed on", place=place)
-        for pattern, place in self.passed.items():
-            if pattern_covers(pattern, name):
-                return MethodVerdict(allowed=True, because=f"{pattern} is passed on", place=place)
+        for pattern in covering(self.never, name):
+            because = f"{pattern} is never passed on"
+            return MethodVerdict(allowed=False, because=because, place=self.never[pattern])
+        for pattern in covering(self.passed, name):
+            because = f"{pattern} is passed on"
+            return MethodVerdict(allowed=True, because=because, place=self.passed[pattern])
         return MethodVerdict(allowed=False, because="no pattern passes it on")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
-from sandwright.policy.hosts import HostPattern
+from sandwright.policy.hosts import HostIndex
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, squid_configuration
 from sandwright.render.rendered import Rendered
@@ -23,6 +23,21 @@ FILE = "squid.conf"
 CLIENT = "127.0.0.1"
 PLACE = ProxyPlace(log="/run/proxy/access.log", cache_log="/run/proxy/cache.log", errors="/run/proxy/errors")
 """Where a proxy could run: what is let through does not depend on it."""
+_CLIENT = ipaddress.ip_address(CLIENT)
+_OF_HOSTS = frozenset(("dstdomain", "dstdom_regex"))
+_JOINED = frozenset(("any-of", "all-of"))
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A value of a list. `line` is that of the `acl`."""
+
+    name: str
+    kind: str
+    value: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -35,38 +50,89 @@ class _Rule:
     text: str
 
 
+class _Request:
+    """A CONNECT. `entries` are the values of the lists of hosts that match its host, `lists` those lists."""
+
+    def __init__(self, host: str, port: int, entries: list[_Entry]) -> None:
+        self.port = port
+        self.entries = entries
+        self.lists = frozenset(each.name for each in entries)
+        try:
+            self.address: _Address | None = ipaddress.ip_address(host)
+        except ValueError:
+            self.address = None
+
+
+class _HostLists:
+    """The lists that compare names of hosts, found by a host's labels: a policy may list thousands."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, list[_Entry]] = {}
+        self._below: dict[str, list[_Entry]] = {}
+        self._regexes: list[_Entry] = []
+
+    def add(self, name: str, kind: str, value: str, line: int) -> None:
+        """Add a value of a list of kind `dstdomain` or `dstdom_regex`."""
+        entry = _Entry(name, kind, value, line)
+        below = _BELOW.fullmatch(value) if kind == "dstdom_regex" else None
+        if kind == "dstdomain":
+            self._exact.setdefault(value, []).append(entry)
+        elif below:
+            self._below.setdefault(below[1].replace("\\.", "."), []).append(entry)
+        else:
+            self._regexes.append(entry)
+
+    def matching(self, host: str) -> list[_Entry]:
+        """The values that match a host, those of no two lists in any order."""
+        compared = f"[{host}]" if ":" in host else host
+        found = [*self._exact.get(host, ())]
+        found += [each for each in self._regexes if re.search(each.value, compared)]
+        end = host.find(".", 1)  # `^.+\.base$`: something stands before the dot
+        while end >= 0 and ":" not in host:
+            found += self._below.get(host[end + 1 :], ())
+            end = host.find(".", end + 1)
+        return found
+
+
+_BELOW = re.compile(r"\^\.\+\\\.((?:[a-z0-9-]+\\\.)*[a-z0-9-]+)\$")
+"""The regular expression of all names below one, as `sandwright.render.proxy.quote_below` writes it."""
+
+
 class Squid:
     """A configuration, and what it answers to CONNECT."""
 
     def __init__(self, text: str, *, file: str = FILE) -> None:
         """Raise DocumentError for a kind of list that isn't known here."""
         self._file = file
-        self._lists: dict[str, list[tuple[str, str]]] = {"all": [("all", "")], "manager": []}
+        self._lists: dict[str, list[_Entry]] = {"all": [_Entry("all", "all", "", 0)], "manager": []}
+        self._hosts = _HostLists()
         self._rules: list[_Rule] = []
         for number, line in enumerate(text.splitlines(), start=1):
             words = line.split()
             if words[:1] == ["acl"]:
                 self._add(words, number)
             elif words[:1] == ["include"]:  # the launcher writes there which network the sandbox is in
-                self._lists["sw_clients"] = [("src", f"all {number}")]
+                self._lists["sw_clients"] = [_Entry("sw_clients", "src", "all", number)]
             elif words[:1] == ["http_access"]:
                 self._rules.append(_Rule(words[1] == "allow", tuple(words[2:]), number, line.strip()))
+        self._members = {name: self._members_of(items) for name, items in self._lists.items()}
 
     def verdict(self, host: str, port: int) -> MethodVerdict:
         """Whether a host can be reached through the proxy, and by which line."""
+        request = _Request(host, port, self._hosts.matching(host))
         for rule in self._rules:
-            if all(self._holds(name, host, port) for name in rule.lists):
-                listing = self._listing(host, port) if rule.allows else None
+            if all(self._holds(name, request) for name in rule.lists):
+                listing = self._listing(request) if rule.allows else None
                 place = listing or ArtifactPosition(self._file, rule.text, rule.line, 1)
-                return MethodVerdict(rule.allows, self._because(rule, host, port), place)
+                return MethodVerdict(rule.allows, self._because(rule, request), place)
         return MethodVerdict(
             allowed=False, because="no rule of the proxy holds", place=ArtifactPosition(self._file, "")
         )
 
-    def _because(self, rule: _Rule, host: str, port: int) -> str:
+    def _because(self, rule: _Rule, request: _Request) -> str:
         if not rule.allows:
             return "the proxy refuses"
-        if self._holds("sw_private", host, port):
+        if self._holds("sw_private", request):
             return "through the proxy, at a private address too, but none of this machine"
         return "through the proxy, if its addresses are public"
 
@@ -74,45 +140,74 @@ class Squid:
         name, kind, *values = words[1:]
         if kind not in _KINDS:
             raise DocumentError(self._file, [Problem(number, 1, "", f"lists of kind {kind} are not known")])
-        into = self._lists.setdefault(name, [])
-        into.extend((kind, f"{value} {number}") for value in values if value != "-n")
+        for value in (value for value in values if value != "-n"):
+            self._lists.setdefault(name, []).append(_Entry(name, kind, value, number))
+            if kind in _OF_HOSTS:
+                self._hosts.add(name, kind, value, number)
 
-    def _holds(self, name: str, host: str, port: int) -> bool:
-        items = self._lists.get(name.lstrip("!"), [])
-        found = [self._matches(item, host, port) for item in items]
-        joined = all if items and items[0][0] == "all-of" else any
-        return joined(found) is not name.startswith("!")
+    def _needed(self, name: str) -> frozenset[str] | None:
+        """The lists of hosts of which one must hold for a list to hold; None where it can hold without."""
+        items = self._lists.get(name, [])
+        kinds = {each.kind for each in items}
+        if kinds and kinds <= _OF_HOSTS:
+            return frozenset((name,))
+        below = [self._needed(each.value) for each in items if each.kind in _JOINED]
+        known = [each for each in below if each is not None]
+        if kinds == {"all-of"} and known:
+            return min(known, key=len)
+        return frozenset().union(*known) if kinds == {"any-of"} and len(known) == len(below) else None
 
-    def _matches(self, item: tuple[str, str], host: str, port: int) -> bool:
-        kind, value = item[0], item[1].partition(" ")[0]
-        match kind:
+    def _members_of(self, items: list[_Entry]) -> dict[str, list[_Entry]]:
+        """The members of an any-of list by the list of hosts that each needs, `""` for none."""
+        found: dict[str, list[_Entry]] = {}
+        for each in items if items and items[0].kind == "any-of" else ():
+            needed = self._needed(each.value)
+            for name in ("",) if needed is None else needed:
+                found.setdefault(name, []).append(each)
+        return found
+
+    def _holds(self, name: str, request: _Request) -> bool:
+        bare = name.lstrip("!")
+        items = self._lists.get(bare, [])
+        kind = items[0].kind if items else ""
+        if kind in _OF_HOSTS:
+            held = bare in request.lists
+        elif kind == "any-of":
+            members = self._members[bare]
+            found = (each for key in ("", *request.lists) for each in members.get(key, ()))
+            held = any(self._matches(each, request) for each in found)
+        else:
+            joined = all if kind == "all-of" else any
+            held = joined(self._matches(each, request) for each in items)
+        return held is not name.startswith("!")
+
+    def _matches(self, item: _Entry, request: _Request) -> bool:
+        match item.kind:
             case "any-of" | "all-of":
-                return self._holds(value, host, port)
-            case "dstdomain":
-                return value == host
-            case "dstdom_regex":
-                return re.search(value, f"[{host}]" if ":" in host else host) is not None
+                return self._holds(item.value, request)
             case "dst":
-                return value == "all" or _inside(host, value)
+                return item.value == "all" or _inside(request.address, item.value)
             case "src":
-                return value == "all" or _inside(CLIENT, value)
+                return item.value == "all" or _inside(_CLIENT, item.value)
             case "port":
-                return int(value) == port
+                return int(item.value) == request.port
             case "method" | "proto":
-                return value == "CONNECT"  # the protocol of CONNECT is none of squid's
+                return item.value == "CONNECT"  # the protocol of CONNECT is none of squid's
             case _:
-                return kind in ("all", "annotate_transaction")
+                return item.kind in ("all", "annotate_transaction")
 
-    def _listing(self, host: str, port: int) -> ArtifactPosition | None:
+    def _listing(self, request: _Request) -> ArtifactPosition | None:
         """The line that lists a host, which says more than the rule that lets all listed ones by."""
-        for name, items in self._lists.items():
-            for kind, value in items:
-                text, _, number = value.partition(" ")
-                plain = kind == "dstdomain" or (kind == "dst" and name.startswith("sw_address"))
-                regex = kind == "dstdom_regex" and name.startswith("sw_below")
-                if (plain or regex) and self._matches((kind, value), host, port):
-                    return ArtifactPosition(self._file, f"{name} {kind} {text}", int(number), 1)
-        return None
+        found = [
+            each for each in request.entries if each.kind == "dstdomain" or each.name.startswith("sw_below")
+        ]
+        if request.address is not None:
+            addresses = (items for name, items in self._lists.items() if name.startswith("sw_address"))
+            found += [each for items in addresses for each in items if self._matches(each, request)]
+        first = min(found, key=lambda each: each.line, default=None)
+        if first is None:
+            return None
+        return ArtifactPosition(self._file, f"{first.name} {first.kind} {first.value}", first.line, 1)
 
 
 _KINDS = frozenset((
@@ -121,13 +216,20 @@ _KINDS = frozenset((
 ))  # fmt: skip
 
 
-def _inside(host: str, network: str) -> bool:
-    """Whether an address is in a network; a name is in none."""
-    try:
-        address, net = ipaddress.ip_address(host), ipaddress.ip_network(network)
-    except ValueError:
+def _inside(address: _Address | None, network: str) -> bool:
+    """Whether an address is in a network; a name, which has none here, is in none."""
+    if address is None:
         return False
-    return address.version == net.version and address in net
+    net = _network(network)
+    return net is not None and address.version == net.version and address in net
+
+
+@functools.lru_cache(maxsize=4096)
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        return None
 
 
 def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> MethodVerdict:
@@ -135,7 +237,7 @@ def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> M
     own = next((each for each in rendered.artifacts if each.name.endswith(FILE)), None)
     if own is not None:
         return _squid(own.content.decode(), own.name).verdict(asked.host, asked.port)
-    return _session(policy.network.allow).verdict(asked.host, asked.port)
+    return _session(policy.network.hosts).verdict(asked.host, asked.port)
 
 
 @functools.lru_cache(maxsize=16)
@@ -144,5 +246,5 @@ def _squid(text: str, file: str) -> Squid:
 
 
 @functools.lru_cache(maxsize=16)
-def _session(allow: tuple[HostPattern, ...]) -> Squid:
-    return Squid(squid_configuration(allow, PLACE))
+def _session(hosts: HostIndex) -> Squid:
+    return Squid(squid_configuration(hosts.patterns, PLACE))

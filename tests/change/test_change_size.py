@@ -1,0 +1,58 @@
+"""The time of a comparison grows with a policy's length, not with its square: strangers choose the length."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from sandwright.api import Policy
+from sandwright.change import cases
+from sandwright.change.compare import compare
+from sandwright.policy import load
+from sandwright.policy.facts import HostFacts
+
+FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
+LISTS = {
+    "hosts": ("network: {{mode: proxy, allow: [{}]}}", "h{}.example.org"),
+    "wildcards": ("network: {{mode: proxy, allow: [{}]}}", "'*.h{}.example.org'"),
+    "ports": ("network: {{mode: proxy, allow: [{}]}}", "'h{0}.example.org:1{0}'"),
+    "private": ("network: {{mode: proxy, allow: [{}]}}", "{{host: h{}.example.org, private: true}}"),
+    "sockets": ("network: {{unix_sockets: [{}]}}", "/srv/s{}"),
+    "localhost": ("network: {{localhost: [{}]}}", "20{}"),
+    "variables": ("environment: {{pass: [{}]}}", "NAME_{}"),
+    "denied": ("filesystem: {{deny: [{}]}}", "$PROJECT/d{}"),
+    "written": ("filesystem: {{write: [{}]}}", "/srv/d{}"),
+}
+
+
+def _calls(text: str) -> int:
+    """The calls of functions while the policy is compared with an empty one: the time, without its noise."""
+    old, new = (Policy.from_layers([load.layer(each)]).resolve(FACTS) for each in ("", text))
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        found = compare(old, new, ["bwrap"])
+    finally:
+        sys.setprofile(None)
+    assert found.asked > 50
+    return calls
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_comparison_is_linear(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        cases, "_calls", lambda _policies: ()
+    )  # the same for all
+    text, item = LISTS[kind]
+    _calls(text.format(item.format(1)))  # what is computed once for all policies
+    lists = [", ".join(item.format(number) for number in range(100, 100 + n)) for n in (20, 40, 80)]
+    few, some, many = (_calls(text.format(each)) for each in lists)
+    # Twice as many more items cost twice as much more; of a square, four times.
+    assert many - some <= 2.3 * (some - few), (few, some, many)
