@@ -202,7 +202,7 @@ AGREES = {
     "a variable of the tests in a path": (
         "globalEnvVars: [{key: D, value: '$PATH/../etc'}]\nfileExistenceTests: [{name: n, path: '$D/passwd'}]"
     ),
-    "empty words": "metadataTest: {workdir: '', user: '', envVars: }",
+    "empty words": "metadataTest: {workdir: '', user: '', envVars: , unexposedPorts: [81]}",
     "an empty value": "metadataTest: {envVars: [{key: EMPTY, value: ''}], labels: [{key: none, value: ''}]}",
     "an unbound variable": "metadataTest: {unboundEnvVars: [{key: NONE}]}",
     "licences": "licenseTests: [{debian: true, files: }]",

@@ -35,7 +35,7 @@ def test_help_explains_every_option(words: tuple[str, ...]) -> None:
 
 
 PARSED: dict[str, tuple[list[str], Values, list[str]]] = {
-    "options": (["lint", "p.sb", "--facts=f", "--"], {"file": "p.sb", "facts": "f"}, []),
+    "options": (["lint", "p.sb", "--facts=f", "--"], {"file": ["p.sb"], "facts": "f"}, []),
     "several values": (
         [
             *["sbpl-eval", "p.sb", "file-read-data", "--resource", "path=/a", "vnode-type=DIRECTORY"],
@@ -71,7 +71,7 @@ PARSED: dict[str, tuple[list[str], Values, list[str]]] = {
     ),
     "a command": (["bundle", "debian", "--", "a", "--help"], {"image": "debian"}, ["a", "--help"]),
     "a command without dashes": (["run", "-p", "x.yaml", "ls", "-l"], {"policy": "x.yaml"}, ["ls", "-l"]),
-    "files that look like options": (["lint", "--", "-p.sb"], {"file": "-p.sb"}, []),
+    "files that look like options": (["lint", "--", "-p.sb"], {"file": ["-p.sb"]}, []),
     "images as words": (["build-images", "a", "b", "--dry-run"], {"name": ["a", "b"], "dry_run": True}, []),
     "images as options": (["build-images", "--name", "a", "--name=b"], {"name": ["a", "b"]}, []),
     "off": (["build-images", "--no-smoke"], {"smoke": False}, []),

@@ -29,6 +29,7 @@ FLOORS = (
         "sarif",
     },
     {
+        "checked",
         "process",
         "streams",
         "foreground",

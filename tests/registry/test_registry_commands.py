@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import alpinelike
-from layouts import HELLO, Layout
+from layouts import HELLO, INDEX, Layout
 from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
 from sandwright import process
 from sandwright.errors import CommandFailed
@@ -78,6 +78,29 @@ def test_there_and_back(server: Server, world: Path) -> None:
     names = {path.name for path in (world / "build/pulled/by-command/blobs/sha256").iterdir()}
     assert names == {path.name for path in (world / "layout/blobs/sha256").iterdir()}
     assert run("pull-image", name, "--to", "again").text == f"again: {name}"
+
+
+def test_a_platform_that_a_lone_image_is_not_for(server: Server, world: Path) -> None:
+    layout(world / "layout")
+    target = f"{server.host}/by/lone:1"
+    run("push-image", "layout", target)
+    own = collect_host().platform
+    other = "linux/arm64" if own == "linux/amd64" else "linux/amd64"
+    run("pull-image", target, "--to", "own", "--platform", own)
+    status, told = refused("pull-image", target, "--to", "other", "--platform", other)
+    assert status == 64
+    assert f"is not made for {other}, only for {own}" in told
+    assert not (world / "other").exists()
+
+
+def test_an_index_without_images(server: Server, world: Path) -> None:
+    made = Layout(world / "layout")
+    made.index(made.document({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}, INDEX))
+    target = f"{server.host}/by/none:1"
+    run("push-image", "layout", target)
+    status, told = refused("pull-image", target)
+    assert (status, "is an index without images" in told) == (64, True)
+    assert not (world / "build").exists()
 
 
 @pytest.mark.needs("openssl")
@@ -152,7 +175,13 @@ def test_a_registry_that_is_not_there(world: Path) -> None:
     assert f"not built: app: {line}" in told
     frozen = run("build-images", "--images", "images", "--no-smoke", "--frozen").text
     assert "not built: app: not locked: image 'app'" in frozen
-    assert run("lock-images", "--images", "images", "--check").text.startswith("app: not locked: image 'app'")
+    check = ("lock-images", "--images", "images", "--check")
+    checked = process.run(*SANDWRIGHT, *check, timeout=60, check=False)
+    assert checked.text.startswith("app: not locked: image 'app'")
+    assert (checked.status, "no lock was checked" in checked.stderr) == (12, True)
+    assert refused("lock-images", "app", "--images", "images", "--check")[0] == 10
+    status, told = refused("build-images", "app", "--images", "images", "--no-smoke")
+    assert (status, "not built: app" in told) == (12, True)
     for words in (("lock-images",), ("build-images", "--no-smoke")):
         status, told = refused(*words, "--images", "images", "--strict")
         assert (status, "it can't be reached" in told) == (7, True)

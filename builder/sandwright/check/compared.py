@@ -138,10 +138,13 @@ def _licences(test: LicenseTest, tree: FileTree) -> Iterator[ImageFinding]:
         folder = tree.resolve(_DOCUMENTATION)
         if folder is None:
             yield _licence("/usr/share/doc is not there")
+        before = len(paths)
         for name in tree.names(_DOCUMENTATION) if folder is not None else ():
             node = tree.get((folder or b"") + b"/" + name)
             if node is not None and node.kind is EntryKind.DIRECTORY and name != _LET_THROUGH:
                 paths.append(b"/".join((_DOCUMENTATION, name, _LICENCE)))
+        if folder is not None and len(paths) == before:
+            yield _licence("/usr/share/doc has no package's directory")
     for path in paths:
         raw, shown = tree.content(path), "/" + path.decode("utf-8", "backslashreplace")
         if raw is None:

@@ -59,7 +59,7 @@ def check_image(
 
     Nothing of it is run but the commands of `tests`, under `runtimes`, or all that are here. `budget` is in
     bytes of packed layers. What can't be read is a finding too, of rule `layout/refused`; only
-    an image that can't be opened at all, or that is not one alone, is an error, as `open_image` raises it.
+    an image that can't be opened at all, or several that fit, are an error, as `open_image` raises it.
     """
     image = open_image(path, platform=platform, ref=ref)
     with progress.step(f"look over {path.name}"):

@@ -179,6 +179,12 @@ class StructureTests(_Part):
     licences: tuple[LicenseTest, ...] = Field(default=(), alias="licenseTests")
     options: RunOptions = Field(default=RunOptions(), alias="containerRunOptions")
 
+    def tests_nothing(self) -> bool:
+        """Whether no test is in it that could fail."""
+        named = [*self.commands, *self.existence, *self.content]
+        named += [test for test in self.licences if test.debian or test.files]
+        return not named and self.metadata in (None, MetadataTest())
+
     def paths(self) -> frozenset[bytes]:
         """The files whose content is asked about, relative."""
         files = [test.path for test in self.content]
@@ -191,9 +197,15 @@ class StructureTests(_Part):
 
 
 def read_tests(path: Path) -> StructureTests:
-    """Read a file. Raise UsageError when it can't be read, DocumentError with the places of what is wrong."""
+    """Read a file.
+
+    Raise UsageError when it can't be read or tests nothing, DocumentError with the places of what is wrong.
+    """
     document = parse(_read(path), file=str(path))
-    return load_model(StructureTests, replace(document, data=_without_nothing(document.data)))
+    tests = load_model(StructureTests, replace(document, data=_without_nothing(document.data)))
+    if tests.tests_nothing():
+        raise UsageError(f"{path}: it has no test that could fail")
+    return tests
 
 
 def environment(config: Mapping[str, Any], variables: Sequence[EnvVar]) -> dict[str, str]:

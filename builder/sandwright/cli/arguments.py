@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sandwright.api import Policy
     from sandwright.image.build import Fetcher, Relock
     from sandwright.image.definition import ImageDefinition
+    from sandwright.policy.facts import HostFacts
     from sandwright.registry.settings import RegistrySettings
     from sandwright.session.request import RunRequest
 
@@ -46,6 +47,17 @@ def image_path(image: str, output: Path, *, kind: str = "file or directory") -> 
     if not path.exists():
         raise UsageError(f"there is no image '{image}': neither {built} nor a {kind} of that name")
     return path
+
+
+def names(text: str, option: str) -> list[str]:
+    """The names between the commas of an option's value, each once; none for an empty one.
+
+    Raise UsageError where a value has no name in it: the option would be ignored.
+    """
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    if text and not found:
+        raise UsageError(f"{option} {text!r} names nothing")
+    return list(dict.fromkeys(found))
 
 
 def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
@@ -125,3 +137,14 @@ def request_for(
     except FileNotFoundError:
         here = str(Path(policy).parent)  # the current directory was removed, and no path needs it
     return RunRequest([], policy=policy, cwd=here, settings=list(settings or ()), presets=list(presets or ()))
+
+
+def read_facts(file: str, policy: Policy) -> HostFacts | None:
+    """The facts in a file, None for no file. Raise DocumentError when they are not about this policy."""
+    if not file:
+        return None
+    from sandwright.policy.facts import HostFacts  # noqa: PLC0415
+
+    facts = HostFacts.from_json(read_file(file), file=file)
+    policy.check_facts(facts)
+    return facts

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.errors import PolicyWidened, UsageError, VerdictError
 
@@ -29,7 +30,7 @@ def diff(
     json: str = "",
     markdown: str = "",
     sarif: str = "",
-) -> None:
+) -> Checked:
     """Show what a change of a policy newly allows and newly denies, for each method.
 
     Raise PolicyWidened where more is allowed, VerdictError where a sandbox did otherwise than was said or the
@@ -60,6 +61,7 @@ def diff(
         if file:
             _write(file, content())
     _judge(report)
+    return Checked(report.found.asked)
 
 
 def _seconds(time: str) -> int:

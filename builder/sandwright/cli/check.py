@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import image_path
-from sandwright.errors import SandwrightError, UsageError, VerdictError
+from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
     from sandwright.check.image import CheckResult
@@ -30,8 +31,8 @@ def check_image(
     json: str = "",
     sarif: str = "",
     junit: str = "",
-) -> None:
-    """Audit an image. Raise VerdictError for findings that are errors."""
+) -> Checked:
+    """Audit every image that fits. Raise VerdictError for findings that are errors."""
     from sandwright.check import report  # noqa: PLC0415
     from sandwright.check.finding import Waiver  # noqa: PLC0415
     from sandwright.check.image import check_image as run_checks  # noqa: PLC0415
@@ -41,28 +42,33 @@ def check_image(
     path = image_path(image, Path(output))
     waivers = [Waiver.parse(text) for text in accept or ()]
     tests = [read_tests(Path(file)) for file in structure or ()]
+    if runtime and not any(each.commands for each in tests):
+        raise UsageError("--runtime needs commandTests in a file of --structure: nothing else is run")
+    other: list[str] = []
     with console.watching() as progress:
         checked = [
             run_checks(
                 path,
-                platform=each,
-                ref=ref or None,
+                ref=each,
                 budget=_bytes(budget) if budget else None,
                 waivers=waivers,
                 tests=tests,
                 runtimes=[name for name in runtime.split(",") if name],
                 progress=progress,
             )
-            for each in _platforms(path, platform)
+            for each in _images(path, platform, ref, other)
         ]
     for file, content in ((json, report.to_json), (sarif, report.to_sarif), (junit, report.to_junit)):
         if file:
             write_atomically(Path(file), content(checked))
     for one in checked:
         _show(one)
+    for line in other:
+        console.line(f"skipped: {line}")
     faults = sum(len(one.faults) for one in checked)
     if faults:
         raise VerdictError(f"{image}: {faults} errors")
+    return Checked(len(checked), why="; ".join(other))
 
 
 def _show(checked: CheckResult) -> None:
@@ -77,23 +83,15 @@ def _show(checked: CheckResult) -> None:
     )
 
 
-def _platforms(path: Path, platform: str) -> Iterator[str | None]:
-    """The platforms to audit: `platform`, all of a layout of ours, or this machine's if there are several."""
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.image.existing import read_layout  # noqa: PLC0415
-    from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
+def _images(path: Path, platform: str, ref: str, other: list[str]) -> Iterator[str]:
+    """The digests of all images that fit; those of other systems are only named in `other`."""
+    from sandwright.rootfs.images.source import list_images  # noqa: PLC0415
 
-    if platform:
-        yield platform
-        return
-    try:
-        yield from read_layout(path).images
-    except SandwrightError:
-        try:
-            open_image(path)
-            yield None
-        except UsageError:
-            yield collect_host().platform
+    for each in list_images(path, platform=platform or None, ref=ref or None):
+        if each.platform.os == "linux":
+            yield each.digest
+        else:
+            other.append(f"{each.platform} {each.digest[:19]}: only images for Linux are checked")
 
 
 def _bytes(text: str) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import (
     RegistrySettingsFactory,
@@ -119,7 +120,7 @@ def dockerfile(
 
 def build_with_engine(
     arguments: CliArguments, options: EngineBuildOptions, *, output: Path, registry: RegistrySettingsFactory
-) -> None:
+) -> Checked | None:
     """Build, compare and smoke-test images, and show the outcome. Raise VerdictError unless all is green."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.image.engines.build import describe_build  # noqa: PLC0415
@@ -131,7 +132,7 @@ def build_with_engine(
         if options.dry_run:
             for line in describe_build(request, options.engine):
                 console.line(line)
-            return
+            return None
         skipped: list[SkippedImage] = []
         where = output / "engines" / options.engine
         with _opened(options, host) as (engine, start):
@@ -141,6 +142,11 @@ def build_with_engine(
     _show(done, skipped, where, time.monotonic() - started)
     if done.different or (done.report is not None and not done.report.green):
         raise VerdictError("not every image passed; see the lines above")
+    if missing := [each.name for each in skipped if each.name in arguments.names]:
+        raise VerdictError(f"not built: {', '.join(missing)}; see the lines above")
+    if options.compare and not done.built:
+        raise VerdictError("build-images: --compare compared no image: none was built")
+    return Checked(0 if done.report is None else len(done.built), why="no image was built")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,14 @@ TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sandwright.checked import Checked
 
-def function_of(command: str) -> Callable[..., int | None]:
-    """The function of a command of the table: it gives an exit status, or None for 0."""
+
+def function_of(command: str) -> Callable[..., int | Checked | None]:
+    """The function of a command of the table.
+
+    It gives an exit status, None for 0, or how much it checked.
+    """
     match command:
         case "audit":
             from sandwright.cli.sessions import audit
@@ -95,7 +100,7 @@ def function_of(command: str) -> Callable[..., int | None]:
 
             return facts
         case "lint":
-            from sandwright.cli.policies import lint
+            from sandwright.cli.linting import lint
 
             return lint
         case "schema":

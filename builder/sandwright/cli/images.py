@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import catalogue_of, fetcher, registry_settings, source_date_epoch
 from sandwright.cli.locks import relock
@@ -57,7 +58,7 @@ def build_images(
     insecure: Sequence[str] | None = None,
     authorities: str = "",
     logins: str = "",
-) -> None:
+) -> Checked | None:
     """Build images for all their platforms, unpack them, and smoke-test them under every runtime."""
     from sandwright.image.build import build_images as build  # noqa: PLC0415
     from sandwright.image.plan import plan_build  # noqa: PLC0415
@@ -72,8 +73,7 @@ def build_images(
         )
         options.refuse(given)
         arguments = engines.CliArguments(images, name or (), platform or (), mirror, builder, frozen)
-        engines.build_with_engine(arguments, options, output=Path(output), registry=registry)
-        return
+        return engines.build_with_engine(arguments, options, output=Path(output), registry=registry)
     started = time.monotonic()
     catalogue = catalogue_of(images, name or ())
     where = Path(output)
@@ -86,7 +86,7 @@ def build_images(
     if dry_run:
         for line in plan_build(catalogue, name or (), output=where, **settings).describe():
             console.line(line)
-        return
+        return None
     left_out: list[SkippedImage] = []
     with console.watching() as progress:
         built = build(
@@ -116,6 +116,8 @@ def build_images(
             else None
         )
     _show(built, left_out, report, where, time.monotonic() - started)
+    _require_named(left_out, name or ())
+    return Checked(0 if report is None else len(built), why="there is no image to build")
 
 
 def export_image(
@@ -233,6 +235,12 @@ def _show(
     )
     if report is not None and not report.green:
         raise VerdictError("not every image passed; see the lines above")
+
+
+def _require_named(left_out: Sequence[SkippedImage], names: Sequence[str]) -> None:
+    """Raise VerdictError for images that somebody named and that were not built."""
+    if missing := [each.name for each in left_out if each.name in names]:
+        raise VerdictError(f"not built: {', '.join(missing)}; see the lines above")
 
 
 def _missing(left_out: Sequence[SkippedImage], columns: int) -> list[list[str]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import RegistrySettingsFactory, catalogue_of, registry_settings
 from sandwright.errors import LockError
@@ -29,29 +30,39 @@ def lock_images(
     insecure: Sequence[str] | None = None,
     authorities: str = "",
     logins: str = "",
-) -> None:
+) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
     from sandwright.image.lock import NotLocked  # noqa: PLC0415
     from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
 
+    catalogue = catalogue_of(images, name or ())
     chosen = [
         definition
-        for definition in catalogue_of(images, name or ()).values()
+        for definition in catalogue.values()
         if (not name or definition.name in name) and definition.parent is None
     ]
+    checked = Checked(why=_why_none(catalogue, name or ()))
     registry = functools.partial(registry_settings, insecure or (), authorities, logins)
     with console.watching() as progress:
         for definition in chosen:
             try:
                 if check:
                     _check_lock(definition)
+                    checked.add()
                 else:
                     relock(definition, mirror=mirror, registry=registry, progress=progress)
             except (Unavailable, NotLocked) as error:
-                if strict or definition.suite:
+                if strict or definition.suite or (check and definition.name in (name or ())):
                     raise
                 how = "registry unreachable: " if isinstance(error, Unreachable) else ""
                 console.lines(f"{definition.name}: not locked: {how}{error}")
+    return checked
+
+
+def _why_none(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> str:
+    """Why no lock is checked, where that may be."""
+    parents = [f"{name} has the lock of {catalogue[name].parent}" for name in names if catalogue[name].parent]
+    return "; ".join(parents) or ("" if catalogue else "there is no image in the directory")
 
 
 def lock_diff(*, before: str, images: str = "images") -> None:

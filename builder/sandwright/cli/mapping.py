@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import image_path
 from sandwright.errors import VerdictError
@@ -14,7 +15,7 @@ def prove_mapping(
     image: str,
     runtime: str = "",
     output: str = "build",
-) -> None:
+) -> Checked:
     """Prove which user an image with `config.init` runs as, and who owns new files.
 
     Only root can. Fails on anything that is not as expected.
@@ -45,3 +46,4 @@ def prove_mapping(
         console.line(line)
     if faults:
         raise VerdictError(f"{image} does not map its user: {len(faults)} of {len(findings)} starts")
+    return Checked(len(findings))

@@ -1,25 +1,23 @@
-"""Commands about policies: rendering, explaining and linting."""
+"""Commands about policies: rendering and explaining."""
 
 from __future__ import annotations
 
 import json as encoder
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import load_policy, read_file, request_for
+from sandwright.cli.arguments import load_policy, read_facts, request_for
 from sandwright.cli.trust import require_secrets
-from sandwright.errors import RenderError, SandwrightError, UsageError, VerdictError
-from sandwright.places import above
+from sandwright.errors import UsageError, VerdictError
 from sandwright.visible import one_line
 
 if TYPE_CHECKING:
-    from sandwright.api import Policy
     from sandwright.cli.artifacts import Changes
     from sandwright.evaluate.explain import Comparison, Row
-    from sandwright.policy.facts import HostFacts
     from sandwright.policy.resolved import ResolvedPolicy
 
 
@@ -32,7 +30,7 @@ def render(
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     check: bool = False,
     diff: bool = False,
-) -> None:
+) -> Checked:
     """Render the artifacts of a policy, with a manifest of their digests."""
     from sandwright.cli.artifacts import changes  # noqa: PLC0415
     from sandwright.methods.registry import render as render_method  # noqa: PLC0415
@@ -46,6 +44,7 @@ def render(
         require_secrets(request_for(policy, set), resolved.facts)
         refuse_changeable(resolved)
     stale: list[str] = []
+    checked = Checked()
     for name in method or resolved.methods:
         rendered = render_method(resolved, name)
         for finding in rendered.findings:
@@ -54,6 +53,7 @@ def render(
         _warn(resolved, name, here=not facts)
         found = changes(rendered, Path(out) / name)
         stale += found.names()
+        checked.add(len(rendered.artifacts))
         if diff:
             _show_changes(found)
         elif not check:
@@ -61,6 +61,7 @@ def render(
             _say(found, len(rendered.artifacts))
     if check and stale:
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
+    return checked
 
 
 def explain(
@@ -87,7 +88,7 @@ def explain(
     loaded = load_policy(request)
     if question in ("read", "write", "exec") and not facts and not subject.startswith(("/", "~", "$")):
         subject = str(Path(subject).absolute())
-    resolved = loaded.resolve_for(question, subject, _facts(facts, loaded))
+    resolved = loaded.resolve_for(question, subject, read_facts(facts, loaded))
     if not facts:
         require_secrets(request, resolved.facts)
     answer = registry.explain(
@@ -131,100 +132,9 @@ def schema(*, document: str) -> None:
     console.lines(encoder.dumps(schema, indent=2, sort_keys=True))
 
 
-def lint(*, file: str = "", facts: str = "") -> None:
-    """Show what is likely wrong in a profile, or in the project's policy. Raise VerdictError for an error."""
-    file = file or above("sandbox.yaml")
-    lines = list(_lint(file, facts))
-    for _, line in lines:
-        console.line(line)
-    if any(severity == "error" for severity, _ in lines):
-        raise VerdictError(f"{one_line(file)} has errors")
-    if not lines:
-        console.line(f"{file}: nothing found")
-
-
-def _lint(file: str, facts: str) -> Iterator[tuple[str, str]]:
-    """Severity and line of each finding."""
-    match Path(file).suffix:
-        case ".sb":
-            from sandwright.evaluate.sbpl.imports import FileImporter  # noqa: PLC0415
-            from sandwright.evaluate.sbpl.lint import lint as lint_sbpl  # noqa: PLC0415
-
-            found = lint_sbpl(read_file(file), file=file, importer=FileImporter(trusted=True))
-            yield from ((finding.severity, str(finding)) for finding in found)
-        case ".json":
-            from sandwright.seccomp.lint import lint_profile  # noqa: PLC0415
-
-            faults = lint_profile(read_file(file), file)
-            yield from ((fault.severity.value, fault.render(file)) for fault in faults)
-        case ".yaml" | ".yml":
-            yield from _lint_policy(file, facts)
-        case _:
-            raise UsageError(f"{file}: by its name neither a .sb, a .json nor a .yaml file")
-
-
-def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
-    """What its methods can't enforce, settings with less effect than they seem to have, denied files in Git.
-
-    Nothing where the policy can't be resolved on this host, which `render` and `run` say.
-    """
-    from sandwright.adopt.tracked import tracked  # noqa: PLC0415
-    from sandwright.inputs import InputTracker  # noqa: PLC0415
-    from sandwright.methods import registry  # noqa: PLC0415
-    from sandwright.policy.collect import collect, public_environment  # noqa: PLC0415
-    from sandwright.policy.paths import is_inside  # noqa: PLC0415
-    from sandwright.policy.remarks import remarks  # noqa: PLC0415
-
-    policy = load_policy(request_for(file))
-    if facts:
-        yield from _unenforced(policy.resolve(_facts(facts, policy)))
-        return
-    try:
-        resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
-        mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
-        yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
-    except SandwrightError:
-        return  # `render` and `run` say why
-    yield from _unenforced(resolved)
-    project = resolved.canonical(resolved.facts.project)
-    names = [f"{project}/{name}" for name in tracked(Path(project))]
-    for rule in resolved.filesystem.rules:
-        denied = rule.kind == "deny" and rule.origin == "listed" and is_inside(rule.path, project)
-        if denied and any(is_inside(name, rule.path) for name in names):
-            place = f"{rule.source.file}:{rule.source.line}:{rule.source.column}: {rule.source.field}"
-            yield (
-                "warning",
-                f"{place}: Git tracks {rule.written}: everybody who has the repository has it, and hidden it "
-                "may break `git commit`, or tools that read it",
-            )
-
-
-def _unenforced(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
-    """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
-    from sandwright.methods import registry  # noqa: PLC0415
-    from sandwright.policy.uses import check_expressible  # noqa: PLC0415
-
-    for method in policy.methods:
-        try:
-            check_expressible(policy, registry.declaration(method))
-        except RenderError as error:
-            yield from (("error", line) for line in str(error).splitlines())
-
-
 def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
     loaded = load_policy(request_for(policy, settings))
-    return loaded.resolve(_facts(facts, loaded))
-
-
-def _facts(file: str, policy: Policy) -> HostFacts | None:
-    """The facts in a file, None for no file. Raise DocumentError when they are not about this policy."""
-    if not file:
-        return None
-    from sandwright.policy.facts import HostFacts  # noqa: PLC0415
-
-    facts = HostFacts.from_json(read_file(file), file=file)
-    policy.check_facts(facts)
-    return facts
+    return loaded.resolve(read_facts(facts, loaded))
 
 
 def _make(out: Path) -> None:

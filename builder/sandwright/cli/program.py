@@ -81,13 +81,13 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     function = function_of(command.name)
     options = {**values, "words": words} if command.takes_command else values
     if command.name == "run":
-        return function(**options) or 0
+        return _status(command, values, function(**options))
     import signal  # noqa: PLC0415 - costs milliseconds, and `run` needs none of it
 
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
         try:
-            return function(**options) or 0
+            return _status(command, values, function(**options))
         finally:
             signal.signal(signal.SIGTERM, previous)
     except _Terminated:
@@ -99,6 +99,18 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         return 128 + signal.SIGPIPE
     except _errors() as error:
         return _say(str(error), error.exit_code)
+
+
+def _status(command: Command, values: Values, result: object) -> int:
+    """The exit status of a command that ended well. Raise VerdictError for a check of nothing."""
+    if not command.checks:
+        return result if isinstance(result, int) else 0
+    flag = next((each for each in command.options if each.name == command.checks_if), None)
+    if (flag is None or values.get(flag.keyword, flag.negatable)) and not values.get("dry_run"):
+        from sandwright.checked import require_checked  # noqa: PLC0415 - few commands check anything
+
+        require_checked(result, command.checks, command.name)
+    return 0
 
 
 class _Terminated(KeyboardInterrupt):

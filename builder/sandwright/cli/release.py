@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console, signers
-from sandwright.cli.arguments import catalogue_of, fetcher, registry_settings
+from sandwright.cli.arguments import catalogue_of, fetcher, names, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def sbom(
     images: str = "",
     output: str = "build",
     mirror: str = "",
-) -> None:
+) -> Checked | None:
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
     from sandwright.image.lock import Lock  # noqa: PLC0415
     from sandwright.release import sources  # noqa: PLC0415
@@ -53,16 +54,17 @@ def sbom(
         raw = _read(path, f"write it with 'sandwright sbom {name}'")
         count = check_sbom(existing, chosen, kind=format, raw=raw, lock=lock, where=str(path))
         console.line(f"{path}: fits {name} {chosen}: {count} files")
-        return
+        return Checked(count, why=f"{name} {chosen} has no files")
     with console.watching() as progress:
         sboms = make_sboms(existing, lock, directory, fetcher(mirror), progress=progress)
     document = sboms.documents[chosen][format]
     if to == "-":
         console.write(document.decode() + "\n")
-        return
+        return None
     if to:
         _write(path, document)
     console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
+    return None
 
 
 def prove_image(
@@ -71,13 +73,13 @@ def prove_image(
     method: str = "oci",
     policy: str = "",
     output: str = "build",
-) -> None:
+) -> Checked:
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
     from sandwright.release.evidence import write_matrix  # noqa: PLC0415
     from sandwright.release.prove import prove_image as prove  # noqa: PLC0415
     from sandwright.verify.report import summary  # noqa: PLC0415
 
-    methods = [each.strip() for each in method.split(",") if each.strip()]
+    methods = names(method, "--method")
     text = _read(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
         matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
@@ -89,6 +91,7 @@ def prove_image(
     if faults:
         raise VerdictError(f"{name} is not proved: {len(faults)} of {len(report.outcomes)} probes")
     console.line(f"{name} {matrix.platform} is proved for {', '.join(methods)}: {matrix.digest}")
+    return Checked(report.decided())
 
 
 def publish(
@@ -117,10 +120,10 @@ def publish(
     Refuses an image whose smoke run or matrix was not green for its very digest, before anything is sent.
     """
     started = time.monotonic()
-    names, prefix = _names(list(image or ()), to)
+    wanted, prefix = _names(list(image or ()), to)
     signer = signers.signer(key, public_key, keyless=keyless, token=token, trust=trust)
     settings = registry_settings(insecure or (), authorities, logins)
-    catalogue = catalogue_of(images, names)
+    catalogue = catalogue_of(images, wanted)
     with console.watching() as progress:
         releases = [
             _prepared(
@@ -133,7 +136,7 @@ def publish(
                 mirror=mirror,
                 progress=progress,
             )
-            for name in names
+            for name in wanted
         ]
         for release in releases:
             where = f"{prefix}/{release.name}"
@@ -163,17 +166,19 @@ def verify_image(
     insecure: Sequence[str] | None = None,
     authorities: str = "",
     logins: str = "",
-) -> None:
+) -> Checked:
     """Check a published image: signature, provenance, SBOM, evidence, every byte."""
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
     from sandwright.registry.repository import open_repository  # noqa: PLC0415
     from sandwright.release.check import RebuildOptions, check_image  # noqa: PLC0415
     from sandwright.verify.verdict import Verdict  # noqa: PLC0415
 
+    if not rebuild and (platform or mirror):
+        raise UsageError("--platform and --mirror are for --rebuild; give that too")
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
     source = parse_reference(reference)
     settings = registry_settings(insecure or (), authorities, logins)
-    failed = False
+    failed, checked = False, Checked()
     with (
         console.watching() as progress,
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
@@ -187,10 +192,12 @@ def verify_image(
         for finding in check_image(
             repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
+            checked.add()
             failed = failed or finding.verdict is not Verdict.PASS
             console.lines(f"{finding.verdict}: {finding.check}: {finding.detail}")
     if failed:
         raise VerdictError(f"{reference} is not what {verifier} vouches for; see the lines above")
+    return checked
 
 
 def _prepared(
@@ -257,13 +264,13 @@ def _publish(
 
 def _names(words: list[str], to: str) -> tuple[list[str], str]:
     """The names of the images, and HOST/PREFIX: the last word, unless `--to` names it."""
-    names, prefix = (words, to) if to else (words[:-1], words[-1] if words else "")
+    found, prefix = (words, to) if to else (words[:-1], words[-1] if words else "")
     prefix = prefix.rstrip("/")
-    if not names or not prefix:
+    if not found or not prefix:
         raise UsageError("publish: say which images, and where to: publish NAME… HOST/PREFIX --key FILE")
     if "/" not in prefix and not set(prefix) & set(".:"):
         raise UsageError(f"publish: {prefix!r} does not name a registry: HOST[:PORT] or HOST[:PORT]/PREFIX")
-    return list(dict.fromkeys(names)), prefix
+    return list(dict.fromkeys(found)), prefix
 
 
 def _platform(asked: str, offered: Sequence[str], name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
@@ -111,7 +112,7 @@ def _enforced(data: object) -> str:
     return ", ".join(parts)
 
 
-def audit(*, file: str, head: str = "", json: bool = False) -> None:
+def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
     """Check an audit log. Raise IntegrityError where a line was changed, moved, removed or cut off."""
     from sandwright.session import state  # noqa: PLC0415
     from sandwright.session.audit_check import check  # noqa: PLC0415
@@ -127,8 +128,9 @@ def audit(*, file: str, head: str = "", json: bool = False) -> None:
             console.line(note)
     if found.faults:
         raise IntegrityError("\n".join(found.faults))
-    if not json:
+    if found.lines and not json:
         console.line("no line was changed, moved or removed")
+    return Checked(found.lines, why=f"{file} is empty")
 
 
 def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import request_for
+from sandwright.cli.arguments import names, request_for
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
 
@@ -29,7 +30,7 @@ def verify(
     trust_policy: bool = False,
     subject: str = "",
     promises: str = "",
-) -> None:
+) -> Checked:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
     With `subject` or `promises` prove somebody else's sandbox command instead, by what it promises.
@@ -43,20 +44,19 @@ def verify(
             raise UsageError(
                 "--subject and --promises take no --method, --require, --work, --preset or --set"
             )
-        _verify_subject(subject, promises, json=json, junit=junit, html=html)
-        return
+        return _verify_subject(subject, promises, json=json, junit=junit, html=html)
+    required = names(require, "--require")
     request = request_for(policy, set, preset)
     require_trust(request, accepted=trust_policy)
     with console.watching() as progress:
         report, named = proving.verify_policy(request, method, progress=progress, work=work)
-    required = _names(require)
     proving.write(
         report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
     )
-    _show(report, named=named, required=required)
+    return _show(report, named=named, required=required)
 
 
-def _verify_subject(subject: str, promises: str, *, json: str, junit: str, html: str) -> None:
+def _verify_subject(subject: str, promises: str, *, json: str, junit: str, html: str) -> Checked:
     """Prove a command that is not ours. Raise VerdictError when it does not keep what it promises."""
     from sandwright.verify import command as proving  # noqa: PLC0415
     from sandwright.verify.foreign.command import verify_subject  # noqa: PLC0415
@@ -64,7 +64,7 @@ def _verify_subject(subject: str, promises: str, *, json: str, junit: str, html:
     with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
         report = verify_subject(subject, promises)
     proving.write(report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods))
-    _show(report, named=report.methods, required=())
+    return _show(report, named=report.methods, required=())
 
 
 def prove(
@@ -73,7 +73,7 @@ def prove(
     method: str = "all",
     require: str = "",
     output: str = "build",
-) -> None:
+) -> Checked:
     """Prove the shipped presets with every method that works here, and write reports to build/verify.
 
     Each preset has a new project with write access to itself: verify/PRESET/ gets verify.json, junit.xml and
@@ -81,29 +81,27 @@ def prove(
     """
     from sandwright.verify import shipped  # noqa: PLC0415
 
-    faults = 0
+    faults, checked, required = 0, Checked(), names(require, "--require")
     with console.watching() as progress:
         for name, (report, named) in shipped.prove_presets(
             preset or (), method, output=Path(output), progress=progress
         ):
             folder = Path(output, "verify", name)
-            required = _names(require)
             shipped.write(report, folder, faults=report.faults(named=named, required=required))
             console.line(f"preset {name}: {folder}/verify.html")
             faults += _tell(report, named=named, required=required)
+            checked.add(report.decided())
     if faults:
         raise VerdictError(f"the presets are not proved: {faults} probes")
+    return checked
 
 
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
-
-
-def _show(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> None:
+def _show(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> Checked:
     """Raise VerdictError when it is not green."""
     faults = _tell(report, named=named, required=required)
     if faults:
         raise VerdictError(f"{report.policy} is not proved: {faults} of {len(report.outcomes)} probes")
+    return Checked(report.decided())
 
 
 def _tell(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> int:

@@ -143,18 +143,25 @@ def _read(path: Path) -> ImageLayout:
         raise IntegrityError("its file oci-layout has an unknown content")
     index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json")
     listed = [read_descriptor(each, "index.json") for each in sequence(index["manifests"], "manifests")]
-    named = {each.annotations.get(REF_NAME, ""): each for each in listed}
+    named = [each for each in listed if each.annotations.get(REF_NAME) == ALL_PLATFORMS]
+    if len(named) != 1:
+        raise IntegrityError(f"{len(named)} of its images are named '{ALL_PLATFORMS}', not one")
 
     def load(descriptor: Descriptor) -> bytes:
         return read(place, descriptor.path, limit=_DOCUMENT_SIZE)
 
-    graph = walk(named[ALL_PLATFORMS], load, "index")
+    graph = walk(named[0], load, "index")
+    if not graph.root.children:
+        raise IntegrityError(f"what is named '{ALL_PLATFORMS}' is no index of images")
     nodes = {node.descriptor.digest: node for node in graph.nodes}
-    images, configs = {}, {}
+    images: dict[str, PlatformImage] = {}
+    configs: dict[str, ImageConfig] = {}
     for child in graph.root.children:
         if child.platform is None:
             raise IntegrityError("its index has a manifest without a platform")
         platform = f"{child.platform.os}/{child.platform.architecture}"
+        if platform in images:
+            raise IntegrityError(f"its index has two images for {platform}")
         node = nodes[child.digest]
         content = load(node.blobs[0])
         verify_content(node.blobs[0], content, "config")

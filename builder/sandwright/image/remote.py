@@ -19,6 +19,7 @@ from sandwright.registry.reference import Reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
 from sandwright.rootfs.descriptor import (
+    CONFIG_TYPES,
     INDEX_TYPES,
     MANIFEST_TYPES,
     OCI_INDEX,
@@ -31,6 +32,7 @@ from sandwright.rootfs.descriptor import (
 )
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
+from sandwright.rootfs.images.imageconfig import parse_config
 from sandwright.rootfs.unpacking.store import explained
 
 _LARGEST = 4 << 20
@@ -91,8 +93,10 @@ def pull_layout(
 
     with open_repository(reference, settings) as repository:
         graph = pull(repository, reference.what, CacheStore(cache), wanted=wanted, progress=progress)
-    if chosen and graph.root.children:
-        _check_there(graph, chosen, reference)
+    own = _platforms(graph, cache)
+    if not own:
+        raise UsageError(f"{reference} is an index without images")
+    _check_there(own, chosen, reference)
     entries = [(graph.root.descriptor, reference.tag or ALL_PLATFORMS)]
     index = {
         "schemaVersion": 2,
@@ -124,11 +128,23 @@ def _chosen(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descrip
     raise UsageError(f"{path}: {problem}; name one by its reference or digest: it has {there}")
 
 
-def _check_there(graph: ImageGraph, chosen: Sequence[Platform], reference: Reference) -> None:
-    offered = [each.platform for node in graph.nodes for each in node.children if each.platform is not None]
+def _platforms(graph: ImageGraph, cache: Cache) -> set[Platform | None]:
+    """The platforms of an index, None for a manifest without one; of a lone manifest what its config says."""
+    if graph.root.descriptor.media_type in INDEX_TYPES:
+        children = [each for node in graph.nodes for each in node.children]
+        return {each.platform for each in children if each.media_type in MANIFEST_TYPES}
+    config = graph.root.blobs[0]
+    if config.media_type not in CONFIG_TYPES:
+        return {None}
+    raw = cache.path(Blob.of(config).name).read_bytes()
+    return {parse_config(raw, config.digest, f"config {config.digest}").platform}
+
+
+def _check_there(own: set[Platform | None], chosen: Sequence[Platform], reference: Reference) -> None:
+    offered = [each for each in own if each is not None]
     for platform in chosen:
         if not any(_same(each, platform) for each in offered):
-            have = ", ".join(sorted({str(each) for each in offered}))
+            have = ", ".join(sorted(map(str, offered))) or "nothing that it names"
             raise UsageError(f"{reference} is not made for {platform}, only for {have}")
 
 

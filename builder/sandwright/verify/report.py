@@ -43,6 +43,10 @@ class PolicyReport:
         """The outcomes of one method."""
         return [outcome for outcome in self.outcomes if outcome.method == method]
 
+    def decided(self) -> int:
+        """How many probes were answered, well or not."""
+        return sum(each.verdict in (Verdict.PASS, Verdict.FAIL) for each in self.outcomes)
+
     def proved(self) -> list[str]:
         """The methods of which something was proved; of the others all was skipped."""
         passed = {each.method for each in self.outcomes if each.verdict is Verdict.PASS}

@@ -77,10 +77,14 @@ class Command:
     """A command: `sandwright NAME`, and `invoke NAME` in a checkout.
 
     `details` are sentences that its help has below the first line. `takes_command` says that words behind
-    `--` are a command for it to run, or to look at.
+    `--` are a command for it to run, or to look at. `checks` is the kind of thing that it checks, empty for
+    none: it fails when it has checked nothing. With `checks_if` it does so only where that flag is on.
     """
 
-    __slots__ = ("details", "group", "help", "name", "options", "positional", "takes_command")
+    __slots__ = (
+        *("checks", "checks_if", "details", "group", "help", "name"),
+        *("options", "positional", "takes_command"),
+    )
 
     def __init__(
         self,
@@ -92,6 +96,8 @@ class Command:
         options: tuple[Option, ...] = (),
         details: str = "",
         takes_command: bool = False,
+        checks: str = "",
+        checks_if: str = "",
     ) -> None:
         self.name = name
         self.group = group
@@ -100,6 +106,8 @@ class Command:
         self.options = options
         self.details = details
         self.takes_command = takes_command
+        self.checks = checks
+        self.checks_if = checks_if
 
     @property
     def arguments(self) -> tuple[Option, ...]:

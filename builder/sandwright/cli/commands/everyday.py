@@ -149,6 +149,7 @@ COMMANDS = (
             JSON,
         ),
         details="Exits with 8 when something is wrong, and names the line.",
+        checks="line",
     ),
     Command(
         "verify",
@@ -183,6 +184,7 @@ COMMANDS = (
         ),
         details="Fails when a probe has another outcome than expected, or none. Every skip gives a reason, "
         "and fails for methods that --require names.",
+        checks="probe",
     ),
     Command(
         "explain",
@@ -236,6 +238,7 @@ COMMANDS = (
         ),
         details="Exits with 14 when the new policy allows more, with 12 when a sandbox did otherwise than "
         "was said.",
+        checks="case",
     ),
     Command(
         "doctor",

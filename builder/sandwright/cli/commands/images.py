@@ -42,6 +42,8 @@ COMMANDS = (
             STRICT,
             *REGISTRY,
         ),
+        checks="lock",
+        checks_if="check",
     ),
     Command(
         "lock-diff",
@@ -90,6 +92,8 @@ COMMANDS = (
             Option("compare", "", "with --engine: compare every file with the same image built without one"),
             *REGISTRY,
         ),
+        checks="image",
+        checks_if="smoke",
     ),
     Command(
         "export-image",
@@ -170,7 +174,7 @@ COMMANDS = (
             Option(
                 "platform",
                 "PLATFORM",
-                "linux/amd64 or linux/arm64 (default: all of an image of ours, else this machine's)",
+                "one platform, as linux/amd64, with all of its variants (default: all)",
             ),
             REF,
             BUILT,
@@ -191,7 +195,8 @@ COMMANDS = (
             Option("sarif", "FILE", "write them to it as SARIF 2.1.0"),
             Option("junit", "FILE", "write them to it as JUnit XML"),
         ),
-        details="Fails on an error that --accept does not name.",
+        details="Fails on an error that --accept does not name, and when no image fits.",
+        checks="image",
     ),
     Command(
         "bundle",
@@ -252,5 +257,6 @@ COMMANDS = (
         ),
         details="For images with `config.init`. Needs root. Fails when a start has another outcome than "
         "expected.",
+        checks="start",
     ),
 )

@@ -62,6 +62,7 @@ COMMANDS = (
         ),
         details="Proves each preset in a new project with write access to itself. OUTPUT/verify/PRESET gets"
         " verify.json, junit.xml and verify.html. Fails as `verify` does.",
+        checks="probe",
     ),
     Command(
         "minimise-capabilities",

@@ -7,6 +7,8 @@ from sandwright.cli.commands.options import FACTS, JSON, POLICY, SET
 
 GROUP = "profiles"
 
+PARAMETER = Option("D", "KEY=VALUE", "a parameter of a Seatbelt profile", repeatable=True, more="=")
+
 COMMANDS = (
     Command(
         "render",
@@ -27,6 +29,8 @@ COMMANDS = (
             Option("check", "", "write nothing; fail when the files differ from what would be rendered"),
             Option("diff", "", "write nothing; show what would change"),
         ),
+        checks="artifact",
+        checks_if="check",
     ),
     Command(
         "lint",
@@ -37,9 +41,11 @@ COMMANDS = (
                 "file",
                 "FILE",
                 "a Seatbelt (.sb) or seccomp profile (.json), or a policy (.yaml; default: sandbox.yaml)",
+                repeatable=True,
             ),
         ),
-        options=(FACTS,),
+        options=(FACTS, PARAMETER),
+        checks="file",
     ),
     Command(
         "facts",
@@ -71,7 +77,7 @@ COMMANDS = (
                 repeatable=True,
                 more="=",
             ),
-            Option("D", "KEY=VALUE", "a parameter of the profile", repeatable=True, more="="),
+            PARAMETER,
             Option("symlink", "FROM=TO", "a symbolic link of the host", repeatable=True, more="="),
             Option("include", "DIR", "a directory with profiles to import, as a Mac's", repeatable=True),
             Option(

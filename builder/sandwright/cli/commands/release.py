@@ -39,6 +39,8 @@ COMMANDS = (
             OUTPUT,
             MIRROR,
         ),
+        checks="file",
+        checks_if="check",
     ),
     Command(
         "prove-image",
@@ -58,6 +60,7 @@ COMMANDS = (
             ),
             OUTPUT,
         ),
+        checks="probe",
     ),
     Command(
         "publish",
@@ -128,5 +131,6 @@ COMMANDS = (
             MIRROR,
             *REGISTRY,
         ),
+        checks="part",
     ),
 )

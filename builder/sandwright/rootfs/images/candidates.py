@@ -1,4 +1,4 @@
-"""Selects one image of a source by name and platform, without guessing. Pure."""
+"""Selects images of a source by name and platform, without guessing. Pure."""
 
 from __future__ import annotations
 
@@ -40,17 +40,51 @@ def choose(
         fitting = _of_platform(fitting, platform)
     if len(fitting) == 1:
         return fitting[0].digest
-    asked = " ".join(([f"named {ref!r}"] if ref else []) + ([f"for {platform}"] if platform else []))
-    if not fitting:
-        raise UsageError(
-            f"{source}: no image {asked or 'in it'}; it has {_listed(everything) or 'none at all'}"
-        )
+    _require_any(fitting, everything, platform, ref, source)
+    asked = _described(platform, ref)
     hint = (
         "name a platform"
         if len({each.platform for each in fitting}) > 1
         else "name one by its reference or digest"
     )
     raise UsageError(f"{source}: several images{' ' if asked else ''}{asked}; {hint}: {_listed(fitting)}")
+
+
+def choose_all(
+    candidates: Iterable[ImageCandidate], platform: Platform | None, ref: str | None, source: str
+) -> list[ImageCandidate]:
+    """Every image that fits, each digest once. Raise UsageError, listing what there is, for none.
+
+    A platform without a variant fits all variants of its architecture.
+    """
+    everything = _merged(candidates)
+    fitting = [each for each in everything if ref is None or each.answers_to(ref)]
+    if platform is not None:
+        wanted = (platform.os, platform.architecture)
+        fitting = [
+            each
+            for each in fitting
+            if (each.platform.os, each.platform.architecture) == wanted
+            and platform.variant in ("", each.platform.variant)
+        ]
+    _require_any(fitting, everything, platform, ref, source)
+    return fitting
+
+
+def _require_any(
+    fitting: Sequence[ImageCandidate],
+    everything: Sequence[ImageCandidate],
+    platform: Platform | None,
+    ref: str | None,
+    source: str,
+) -> None:
+    if not fitting:
+        asked = _described(platform, ref) or "in it"
+        raise UsageError(f"{source}: no image {asked}; it has {_listed(everything) or 'none at all'}")
+
+
+def _described(platform: Platform | None, ref: str | None) -> str:
+    return " ".join(([f"named {ref!r}"] if ref else []) + ([f"for {platform}"] if platform else []))
 
 
 def _of_platform(candidates: Sequence[ImageCandidate], platform: Platform) -> list[ImageCandidate]:

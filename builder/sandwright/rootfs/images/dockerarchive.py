@@ -17,7 +17,7 @@ from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.descriptor import Platform, mapping, parse_json_value, sequence
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
-from sandwright.rootfs.images.candidates import ImageCandidate, choose
+from sandwright.rootfs.images.candidates import ImageCandidate, choose, choose_all
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
 from sandwright.rootfs.unpacking.unpack import ImageLayer
 
@@ -50,12 +50,18 @@ class DockerArchive:
 
     def select(self, platform: Platform | None, ref: str | None) -> SavedImage:
         """The image that fits. See `source.open_image` for what is raised."""
-        images = [self._saved(row, number) for number, row in enumerate(self._rows)]
-        found = {image.config.digest: image for image in images}
-        candidates = [
-            ImageCandidate(image.config.digest, image.config.platform, image.names) for image in images
-        ]
-        return found[choose(candidates, platform, ref, self.name)]
+        return self.images()[choose(map(_candidate, self._images()), platform, ref, self.name)]
+
+    def select_all(self, platform: Platform | None, ref: str | None) -> list[ImageCandidate]:
+        """Every image that fits. See `source.list_images` for what is raised."""
+        return choose_all(map(_candidate, self._images()), platform, ref, self.name)
+
+    def images(self) -> dict[str, SavedImage]:
+        """Every image, by the digest of its configuration."""
+        return {image.config.digest: image for image in self._images()}
+
+    def _images(self) -> list[SavedImage]:
+        return [self._saved(row, number) for number, row in enumerate(self._rows)]
 
     def config_digests(self) -> set[str]:
         """The digests that the configurations are named by."""
@@ -103,6 +109,10 @@ class DockerArchive:
             return blobs.read(self._place, path, limit=LARGEST_CONFIG)
         except FileNotFoundError:
             raise IntegrityError(f"{where}: {path} is missing") from None
+
+
+def _candidate(image: SavedImage) -> ImageCandidate:
+    return ImageCandidate(image.config.digest, image.config.platform, image.names)
 
 
 def _digest(file: BinaryIO) -> str:

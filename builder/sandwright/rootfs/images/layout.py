@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from sandwright.rootfs.descriptor import (
 )
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
-from sandwright.rootfs.images.candidates import ImageCandidate, choose
+from sandwright.rootfs.images.candidates import ImageCandidate, choose, choose_all
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
 from sandwright.rootfs.unpacking.unpack import ImageLayer
 
@@ -34,7 +34,9 @@ LARGEST_DOCUMENT = 4 << 20
 DEEPEST = 8
 MOST_DESCRIPTORS = 10_000
 _UNKNOWN = Platform("unknown", "unknown")
-"""The platform of attestations, which BuildKit keeps in the same index."""
+"""The platform of attestations, which BuildKit keeps in the same index. An image could have it as well."""
+
+_STATEMENT = "application/vnd.in-toto+json"
 
 
 @dataclass(frozen=True)
@@ -71,26 +73,60 @@ class LayoutReader:
     def select(self, platform: Platform | None, ref: str | None) -> SelectedImage:
         """The image that fits, checked. See `source.open_image` for what is raised."""
         leaves = self._leaves()
-        candidates = list(self._candidates(leaves))
+        candidates = list(
+            self._candidates(
+                each
+                for each in leaves
+                if each.descriptor.platform != _UNKNOWN or each.descriptor.digest == ref
+            )
+        )
         digest = choose(candidates, platform, ref, self.name)
-        leaf = next(leaf for leaf in leaves if leaf.descriptor.digest == digest)
+        leaf, *others = (leaf for leaf in leaves if leaf.descriptor.digest == digest)
         manifest = self._manifest(leaf.descriptor)
         config = self._config(manifest, digest)
-        own = leaf.descriptor.platform
-        if own and (own.os, own.architecture) != (config.platform.os, config.platform.architecture):
-            raise ArchiveRefused(f"{self.name}: {digest}: an index says {own}, its config {config.platform}")
-        names = tuple(
-            dict.fromkeys(n for each in leaves if each.descriptor.digest == digest for n in each.names)
-        )
+        for each in (leaf, *others):
+            self._check_platform(each.descriptor, config.platform)
+        names = tuple(dict.fromkeys(name for each in (leaf, *others) for name in each.names))
         alone = len({candidate.digest for candidate in candidates}) == 1
         return SelectedImage(digest, manifest, config, self._layers(manifest, config, digest), names, alone)
 
-    def _candidates(self, leaves: list[_Leaf]) -> Iterator[ImageCandidate]:
+    def _check_platform(self, descriptor: Descriptor, own: Platform) -> None:
+        said = descriptor.platform
+        if said and (said.os, said.architecture) != (own.os, own.architecture):
+            raise ArchiveRefused(f"{self.name}: {descriptor.digest}: an index says {said}, its config {own}")
+
+    def select_all(self, platform: Platform | None, ref: str | None) -> list[ImageCandidate]:
+        """Every image that fits. See `source.list_images` for what is raised."""
+        leaves = self._leaves()
+        for leaf in leaves:
+            self._check_system(leaf.descriptor)
+        return choose_all(self._candidates(leaves), platform, ref, self.name)
+
+    def config_digests(self) -> set[str]:
+        """The digests of the configurations of all manifests."""
+        manifests = (self._manifest(leaf.descriptor) for leaf in self._leaves())
+        return {read_descriptor(each["config"], f"{self.name}: config").digest for each in manifests}
+
+    def _check_system(self, descriptor: Descriptor) -> None:
+        """Refuse an image for Linux that an index says is for another system: nothing would look at it."""
+        platform = descriptor.platform
+        if platform is None or platform == _UNKNOWN or platform.os == "linux":
+            return
+        named = read_descriptor(
+            self._manifest(descriptor)["config"], f"{self.name}: {descriptor.digest}: config"
+        )
+        config = parse_json(self._read(named, LARGEST_CONFIG), f"{self.name}: config {named.digest}")
+        if config.get("os") != platform.os:
+            raise ArchiveRefused(
+                f"{self.name}: {descriptor.digest}: an index says {platform}, its config {config.get('os')!r}"
+            )
+
+    def _candidates(self, leaves: Iterable[_Leaf]) -> Iterator[ImageCandidate]:
         for leaf in leaves:
             platform = leaf.descriptor.platform
-            if platform is None:
+            if platform is None or platform == _UNKNOWN:
                 manifest = self._manifest(leaf.descriptor)
-                if _config_type(manifest) not in CONFIG_TYPES:
+                if _config_type(manifest) not in CONFIG_TYPES or not _is_image(manifest, platform):
                     continue
                 platform = self._config(manifest, leaf.descriptor.digest).platform
             yield ImageCandidate(leaf.descriptor.digest, platform, leaf.names, leaf.above)
@@ -113,7 +149,7 @@ class LayoutReader:
                 raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} descriptors")
             there = self._place.size(leaf.descriptor.path) is not None
             (leaves if there else missing).append(leaf)
-        if missing and not leaves:
+        if missing and all(leaf.descriptor.platform == _UNKNOWN for leaf in leaves):
             raise IntegrityError(f"{self.name}: the blob {missing[0].descriptor.digest} is missing")
         return leaves
 
@@ -122,8 +158,7 @@ class LayoutReader:
             descriptor = read_descriptor(item, f"{where}: manifests[{number}]")
             leaf = _Leaf(descriptor, (*above.names, *descriptor.names), (*above.above, descriptor.digest))
             if descriptor.media_type in MANIFEST_TYPES:
-                if descriptor.platform != _UNKNOWN:
-                    yield leaf
+                yield leaf
             elif descriptor.media_type in INDEX_TYPES:
                 if depth >= DEEPEST:
                     raise ArchiveRefused(f"{where}: indexes nested more than {DEEPEST} deep")
@@ -203,3 +238,11 @@ def _config_type(manifest: Mapping[str, Any]) -> str:
     config = manifest["config"]
     found = config.get("mediaType") if isinstance(config, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def _is_image(manifest: Mapping[str, Any], platform: Platform | None) -> bool:
+    """Whether it is more than an attestation, whose layers are all statements."""
+    layers = manifest["layers"] if isinstance(manifest["layers"], list) else [None]
+    return platform != _UNKNOWN or any(
+        not isinstance(each, dict) or each.get("mediaType") != _STATEMENT for each in layers
+    )

@@ -8,7 +8,7 @@ layers that may not be distributed are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.rootfs.descriptor import Platform, parse_platform
 from sandwright.rootfs.images.blobs import ArchiveBlobs, BlobSource, DirectoryBlobs
+from sandwright.rootfs.images.candidates import ImageCandidate
 from sandwright.rootfs.images.dockerarchive import DockerArchive
 from sandwright.rootfs.images.layout import LayoutReader
 from sandwright.rootfs.unpacking.store import explained
@@ -54,15 +55,49 @@ def open_image(path: Path, *, platform: str | None = None, ref: str | None = Non
         return _select(path, wanted, ref)
 
 
+def list_images(path: Path, *, platform: str | None = None, ref: str | None = None) -> list[ImageCandidate]:
+    """Every image at `path` that fits, where `open_image` wants a single one. Its digest opens each.
+
+    A manifest that an index calls an attestation counts as well, unless all of its layers are statements. A
+    platform without a variant fits all variants. Raise what `open_image` raises, and nothing for several.
+    """
+    wanted = parse_platform(platform) if platform else None
+    with explained(path):
+        place = _open(path)
+        layout, archive = _layout(place), _docker(place)
+        if layout is not None and archive is not None:
+            _check_agreement(place, archive.images(), layout.config_digests())
+        reader = layout or archive
+        if reader is None:
+            raise _unknown(place)
+        return reader.select_all(wanted, ref)
+
+
 def _select(path: Path, wanted: Platform | None, ref: str | None) -> Image:
     place = _open(path)
-    if place.size("oci-layout") is not None:
-        return _from_layout(place, wanted, ref)
-    if place.size("manifest.json") is not None:
-        return _from_docker(place, wanted, ref)
+    if (layout := _layout(place)) is not None:
+        return _from_layout(place, layout, wanted, ref)
+    if (archive := _docker(place)) is not None:
+        return _from_docker(archive, wanted, ref)
+    raise _unknown(place)
+
+
+def _layout(place: BlobSource) -> LayoutReader | None:
+    return LayoutReader(place) if place.size("oci-layout") is not None else None
+
+
+def _docker(place: BlobSource) -> DockerArchive | None:
+    return DockerArchive(place) if place.size("manifest.json") is not None else None
+
+
+def _unknown(place: BlobSource) -> ArchiveRefused | UsageError:
     if place.size("repositories") is not None:
-        raise ArchiveRefused(f"{path}: written by Docker before 1.10, without configurations; save it again")
-    raise UsageError(f"{path}: neither an OCI layout (no oci-layout) nor a Docker archive (no manifest.json)")
+        return ArchiveRefused(
+            f"{place.name}: written by Docker before 1.10, without configurations; save it again"
+        )
+    return UsageError(
+        f"{place.name}: neither an OCI layout (no oci-layout) nor a Docker archive (no manifest.json)"
+    )
 
 
 def _open(path: Path) -> BlobSource:
@@ -73,11 +108,13 @@ def _open(path: Path) -> BlobSource:
     raise UsageError(f"{path}: {'not a file or directory' if path.exists() else 'no such file or directory'}")
 
 
-def _from_layout(place: BlobSource, platform: Platform | None, ref: str | None) -> Image:
-    found = LayoutReader(place).select(platform, ref)
+def _from_layout(
+    place: BlobSource, reader: LayoutReader, platform: Platform | None, ref: str | None
+) -> Image:
+    found = reader.select(platform, ref)
     config = found.config
     if found.alone and place.size("manifest.json") is not None:
-        _check_agreement(place, config.digest)
+        _check_agreement(place, DockerArchive(place).config_digests(), {config.digest})
     return Image(
         place.name,
         found.digest,
@@ -90,17 +127,16 @@ def _from_layout(place: BlobSource, platform: Platform | None, ref: str | None) 
     )
 
 
-def _from_docker(place: BlobSource, platform: Platform | None, ref: str | None) -> Image:
-    archive = DockerArchive(place)
+def _from_docker(archive: DockerArchive, platform: Platform | None, ref: str | None) -> Image:
     saved = archive.select(platform, ref)
     config, layers = saved.config, archive.layers(saved)
     return Image(
-        place.name, config.digest, {}, config.document, config.digest, config.platform, layers, saved.names
+        archive.name, config.digest, {}, config.document, config.digest, config.platform, layers, saved.names
     )
 
 
-def _check_agreement(place: BlobSource, digest: str) -> None:
-    """Refuse an archive that is one image to us and another to Docker."""
-    other = DockerArchive(place).config_digests()
-    if other and digest not in other:
-        raise ArchiveRefused(f"{place.name}: index.json leads to {digest}, manifest.json to {min(other)}")
+def _check_agreement(place: BlobSource, docker: Collection[str], layout: Collection[str]) -> None:
+    """Refuse an archive of which Docker, by its manifest.json, would load an image that we don't look at."""
+    if other := set(docker) - set(layout):
+        ours = ", ".join(sorted(layout)) or "no image"
+        raise ArchiveRefused(f"{place.name}: index.json leads to {ours}, manifest.json to {min(other)}")

@@ -81,7 +81,11 @@ class ImageReport:
         """Whether no row failed or is undecided, and every image passed as a whole under one runtime."""
         decided = all(row.verdict in {Verdict.PASS, Verdict.SKIPPED} for row in self.rows)
         proved = {(row.image, row.platform) for row in self.rows if row.whole and row.verdict is Verdict.PASS}
-        return decided and all((subject.image, subject.platform) in proved for subject in self.subjects)
+        return (
+            decided
+            and bool(self.subjects)
+            and all((subject.image, subject.platform) in proved for subject in self.subjects)
+        )
 
     @property
     def fresh(self) -> bool:

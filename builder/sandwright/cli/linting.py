@@ -1,0 +1,132 @@
+"""The command that looks for faults in profiles and policies: `sandwright lint`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.checked import Checked
+from sandwright.cli import console
+from sandwright.cli.arguments import load_policy, read_facts, read_file, request_for
+from sandwright.errors import DocumentError, RenderError, SandwrightError, UsageError, VerdictError
+from sandwright.places import above
+from sandwright.visible import one_line
+
+if TYPE_CHECKING:
+    from sandwright.policy.resolved import ResolvedPolicy
+
+
+def lint(
+    *,
+    file: Sequence[str] | None = None,
+    facts: str = "",
+    D: Sequence[str] | None = None,  # noqa: N803 - the option's name, as sandbox-exec has it
+) -> Checked:
+    """Show what is likely wrong in profiles, or in the project's policy. Raise VerdictError for an error."""
+    from sandwright.evaluate.sbpl.command import pairs  # noqa: PLC0415
+
+    files = list(dict.fromkeys(file or [above("sandbox.yaml")]))
+    params = pairs(D or (), "-D")
+    for option, suffixes in (("-D", (".sb",)), ("--facts", _POLICIES)):
+        if (params if option == "-D" else facts) and not any(Path(each).suffix in suffixes for each in files):
+            raise UsageError(f"{option} is for {' and '.join(suffixes)} files; none is given")
+    bad = [each for each in files if not _lint_file(each, facts, params, alone=len(files) == 1)]
+    if bad:
+        raise VerdictError(f"{', '.join(map(one_line, bad))} {'has' if len(bad) == 1 else 'have'} errors")
+    return Checked(len(files))
+
+
+_POLICIES = (".yaml", ".yml")
+
+
+def _lint_file(file: str, facts: str, params: Mapping[str, str], *, alone: bool) -> bool:
+    """Show what is likely wrong in one file; give whether it has no errors.
+
+    One that can't be read is an error of that file, and ends the command only where it is `alone`.
+    """
+    try:
+        lines = list(_lint(file, facts, params))
+    except SandwrightError as error:
+        if alone:
+            raise
+        problems = error.problems if isinstance(error, DocumentError) else ()
+        lines = [("error", each.render(file)) for each in problems] or [("error", str(error))]
+    for _, line in lines:
+        console.line(line)
+    if not lines:
+        console.line(f"{file}: nothing found")
+    return all(severity != "error" for severity, _ in lines)
+
+
+def _lint(file: str, facts: str, params: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Severity and line of each finding."""
+    match Path(file).suffix:
+        case ".sb":
+            from sandwright.evaluate.sbpl.imports import FileImporter  # noqa: PLC0415
+            from sandwright.evaluate.sbpl.lint import lint as lint_sbpl  # noqa: PLC0415
+
+            found = lint_sbpl(read_file(file), file=file, params=params, importer=FileImporter(trusted=True))
+            yield from ((finding.severity, str(finding)) for finding in found)
+        case ".json":
+            from sandwright.seccomp.lint import lint_profile  # noqa: PLC0415
+
+            faults = lint_profile(read_file(file), file)
+            yield from ((fault.severity.value, fault.render(file)) for fault in faults)
+        case ".yaml" | ".yml":
+            yield from _lint_policy(file, facts)
+        case _:
+            raise UsageError(f"{file}: by its name neither a .sb, a .json nor a .yaml file")
+
+
+def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
+    """What its methods can't enforce, settings with less effect than they seem to have, denied files in Git.
+
+    Where the policy can't be resolved on this host, a warning with the reason.
+    """
+    from sandwright.adopt.tracked import tracked  # noqa: PLC0415
+    from sandwright.inputs import InputTracker  # noqa: PLC0415
+    from sandwright.methods import registry  # noqa: PLC0415
+    from sandwright.policy.collect import collect, public_environment  # noqa: PLC0415
+    from sandwright.policy.paths import is_inside  # noqa: PLC0415
+    from sandwright.policy.remarks import remarks  # noqa: PLC0415
+
+    policy = load_policy(request_for(file))
+    if facts:
+        yield from _unenforced(policy.resolve(read_facts(facts, policy)))
+        return
+    try:
+        resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
+        mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
+        yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
+    except SandwrightError as error:
+        yield (
+            "warning",
+            f"{file}: what its methods enforce was not checked, as it can't be resolved here: {error}",
+        )
+        return
+    yield from _unenforced(resolved)
+    project = resolved.canonical(resolved.facts.project)
+    names = [f"{project}/{name}" for name in tracked(Path(project))]
+    for rule in resolved.filesystem.rules:
+        denied = rule.kind == "deny" and rule.origin == "listed" and is_inside(rule.path, project)
+        if denied and any(is_inside(name, rule.path) for name in names):
+            place = f"{rule.source.file}:{rule.source.line}:{rule.source.column}: {rule.source.field}"
+            yield (
+                "warning",
+                f"{place}: Git tracks {rule.written}: everybody who has the repository has it, and hidden it "
+                "may break `git commit`, or tools that read it",
+            )
+
+
+def _unenforced(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
+    """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
+    from sandwright.methods import registry  # noqa: PLC0415
+    from sandwright.policy.uses import check_expressible  # noqa: PLC0415
+
+    for method in policy.methods:
+        try:
+            check_expressible(policy, registry.declaration(method))
+        except RenderError as error:
+            yield from (("error", line) for line in str(error).splitlines())
