@@ -26,8 +26,8 @@ from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import FileNode
 from sandwright.release.contents import ImageContents, read_contents
-from sandwright.rootfs.descriptor import parse_json
 from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from tars import file, folder, symlink
@@ -521,7 +521,7 @@ def _blank_lines(number: int) -> None:
 def _keys(number: int) -> None:
     text = "{" + ",".join(f'"{each}":1' for each in range(number)) + ',"0":1}'
     with pytest.raises(ArchiveRefused, match="key '0' twice"):
-        parse_json(text.encode(), "a test")
+        parse_json(text.encode(), "a test", {})
 
 
 @pytest.mark.parametrize("work", [_whiteouts, _accounts, _blank_lines, _keys])

@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+import cosign3
 import debian13
 from registryserver import Server, registry_server
 from releases import released, write_key
@@ -20,8 +21,13 @@ from sandwright.errors import HostError
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings
+from sandwright.release import bundle, signing
+from sandwright.release import cosign as tags
+from sandwright.release import publish as publishing
+from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
-from sandwright.release.signing import load_key
+from sandwright.release.signing import load_key, load_verifier
+from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release
 from smallworld import small_world
 
@@ -42,18 +48,29 @@ def debian(name: str) -> Program:
     try:
         root = debian13.unpacked(name, f"usr/bin/{name}")
     except HostError as error:
-        if {"all", name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(name, error)
     libraries = root / "usr/lib/x86_64-linux-gnu"
     loader = (libraries / "ld-linux-x86-64.so.2", Path("--library-path"), libraries)
     return *loader, root / "usr/bin" / name
 
 
-@pytest.fixture(scope="module")
-def cosign() -> Program:
+def missing(name: str, error: HostError) -> NoReturn:
+    """Skip, or fail where the program is required."""
+    if {"all", name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
+        pytest.fail(str(error))
+    pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def cosign(request: pytest.FixtureRequest) -> Program:
+    """cosign 2 looks under tags, cosign 3 among what is attached."""
+    if request.param == 3:
+        try:
+            return (cosign3.program(),)
+        except HostError as error:
+            missing("cosign3", error)
     found = process.find("cosign")
-    return debian("cosign") if found is None else (Path(found),)
+    return debian("cosign") if found is None or cosign3.major(Path(found)) == 3 else (Path(found),)
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +129,49 @@ def test_cosign_verifies_a_signature(kind: str, cosign: Program, signed: Signed,
     image = f"{signed.name(kind)}:1"
     found = _cosign(cosign, "verify", "--key", signed.public(kind), image, home=tmp_path)
     assert found, found.stderr
-    (document,) = json.loads(found.text)
-    assert document["critical"]["image"]["docker-manifest-digest"] == signed.release.root.digest
-    assert document["critical"]["identity"]["docker-reference"] == signed.name(kind)
+    documents = [each["critical"] for each in json.loads(found.text)]
+    assert {each["image"]["docker-manifest-digest"] for each in documents} == {signed.release.root.digest}
+    assert {each["type"] for each in documents} & {SIGNATURE, "cosign container image signature"}
+    assert {each["identity"]["docker-reference"] for each in documents} <= {signed.name(kind), image}
     for manifest in signed.release.manifests.values():
         own = f"{signed.name(kind)}@{manifest.digest}"
         assert _cosign(cosign, "verify", "--key", signed.public(kind), own, home=tmp_path)
     refused = _cosign(cosign, "verify", "--key", signed.public("other"), image, home=tmp_path)
     assert not refused
-    assert "invalid signature" in refused.stderr
+    assert "invalid signature" in refused.stderr or "do not match threshold" in refused.stderr
+
+
+def _with_keyid(payload: bytes, signature: bytes, hint: str) -> bytes:
+    document = json.loads(bundle.write(payload, signature, hint))
+    document["dsseEnvelope"]["signatures"][0]["keyid"] = hint
+    return json.dumps(document).encode()
+
+
+def test_what_was_signed_with_a_keyid(
+    signed: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As sandwright once wrote it: we verify it, cosign 3 doesn't, and the next publication mends that."""
+    name = f"{signed.server.host}/former/app"
+    private, public = write_key(tmp_path, "former", kind="p256")
+    with monkeypatch.context() as former:
+        former.setattr(signing, "write", _with_keyid)
+        for module in (publishing, tags):
+            former.setattr(module, "has_keyid", lambda _: False)
+        bring(name, signed.release, private)
+    with open_repository(parse_reference(name), RegistrySettings()) as repository:
+        place = tmp_path / "scratch"
+        place.mkdir()
+        found = list(check_image(repository, "1", load_verifier(str(public)), place))
+    assert [str(each.verdict) for each in found if each.check == "signature"] == ["pass"], found
+    try:
+        program = (cosign3.program(),)
+    except HostError as error:
+        missing("cosign3", error)
+    verifying = ("verify", "--key", public, f"{name}:1")
+    assert "do not match threshold" in _cosign(program, *verifying, home=tmp_path).stderr
+    assert bring(name, signed.release, private).sent
+    assert _cosign(program, *verifying, home=tmp_path)
+    assert bring(name, signed.release, private).sent == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,13 +14,14 @@ from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     MANIFEST_TYPES,
     Descriptor,
-    parse_json,
     read_descriptor,
     sequence,
 )
+from sandwright.rootfs.fields import INDEX, MANIFEST_OR_INDEX
 from sandwright.rootfs.images.blobs import DirectoryBlobs, read
 from sandwright.rootfs.images.layout import LARGEST_DOCUMENT, MOST_DESCRIPTORS
 from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.tar.limits import DEFAULT
 
 _DEEPEST = 8
@@ -35,7 +36,7 @@ def check_layout(path: Path) -> Iterator[ImageFinding]:
     place = DirectoryBlobs(path)
     walk = _Walk(place)
     try:
-        document = parse_json(read(place, "index.json", limit=LARGEST_DOCUMENT), "index.json")
+        document = parse_json(read(place, "index.json", limit=LARGEST_DOCUMENT), "index.json", INDEX)
         yield from walk.document(document, "index.json", 0)
     except (SandwrightError, OSError) as error:
         yield ImageFinding("layout/blob", "index.json", str(error))
@@ -105,7 +106,7 @@ class _Walk:
                 yield ImageFinding("layout/blob", descriptor.digest, f"{where}: {wrong}")
             return
         if descriptor.media_type in INDEX_TYPES | MANIFEST_TYPES and depth < _DEEPEST and content is not None:
-            inner = parse_json(content, descriptor.digest)
+            inner = parse_json(content, descriptor.digest, MANIFEST_OR_INDEX)
             if "mediaType" not in inner:
                 yield ImageFinding("layout/media-type", descriptor.digest, "doesn't name its media type")
             yield from self.document(inner, descriptor.digest, depth + 1)

@@ -15,9 +15,11 @@ from sandwright.image.layout import LAYOUT_FILE, Blob
 from sandwright.reading import open_regular
 from sandwright.registry.graph import ManifestNode, walk
 from sandwright.registry.graph import verify as verify_content
-from sandwright.rootfs.descriptor import Descriptor, parse_json, read_descriptor, sequence, strings
+from sandwright.rootfs.descriptor import Descriptor, read_descriptor, sequence, strings
+from sandwright.rootfs.fields import INDEX
 from sandwright.rootfs.images.blobs import DirectoryBlobs, read
 from sandwright.rootfs.images.imageconfig import ImageConfig, parse_config
+from sandwright.rootfs.strictjson import parse_json
 
 _DOCUMENT_SIZE = 8 << 20
 
@@ -141,7 +143,7 @@ def _read(path: Path) -> ImageLayout:
     place = DirectoryBlobs(path)
     if read(place, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
         raise IntegrityError("its file oci-layout has an unknown content")
-    index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json")
+    index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json", INDEX)
     listed = [read_descriptor(each, "index.json") for each in sequence(index["manifests"], "manifests")]
     named = [each for each in listed if each.annotations.get(REF_NAME) == ALL_PLATFORMS]
     if len(named) != 1:

@@ -25,14 +25,15 @@ from sandwright.rootfs.descriptor import (
     OCI_INDEX,
     Descriptor,
     Platform,
-    parse_json,
     parse_platform,
     read_descriptor,
     sequence,
 )
+from sandwright.rootfs.fields import INDEX
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.images.imageconfig import parse_config
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.unpacking.store import explained
 
 _LARGEST = 4 << 20
@@ -55,7 +56,7 @@ def open_layout(path: Path, ref: str | None = None) -> PushSource:
         place: BlobSource = blobs.DirectoryBlobs(path) if path.is_dir() else blobs.ArchiveBlobs(path)
         if place.size("oci-layout") is None or place.size("index.json") is None:
             raise UsageError(f"{path}: not an OCI layout: no oci-layout and index.json")
-        index = parse_json(blobs.read(place, "index.json", limit=_LARGEST), f"{path}: index.json")
+        index = parse_json(blobs.read(place, "index.json", limit=_LARGEST), f"{path}: index.json", INDEX)
         listed = sequence(index.get("manifests"), f"{path}: manifests")
         found = [read_descriptor(each, f"{path}: manifests[{number}]") for number, each in enumerate(listed)]
         root = _chosen(found, ref, path)

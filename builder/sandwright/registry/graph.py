@@ -14,10 +14,11 @@ from sandwright.rootfs.descriptor import (
     Descriptor,
     Platform,
     check_document,
-    parse_json,
     read_descriptor,
     sequence,
 )
+from sandwright.rootfs.fields import MANIFEST_OR_INDEX
+from sandwright.rootfs.strictjson import parse_json
 
 DEEPEST = 8
 MOST_DOCUMENTS = 1_000
@@ -42,7 +43,7 @@ class ManifestNode:
     @property
     def document(self) -> Mapping[str, Any]:
         """The document as JSON."""
-        return parse_json(self.content, self.descriptor.digest)
+        return parse_json(self.content, self.descriptor.digest, MANIFEST_OR_INDEX)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class _Walker:
 def read_node(descriptor: Descriptor, content: bytes, where: str) -> ManifestNode:
     """Verify and parse an index or manifest. Raise ArchiveRefused, IntegrityError."""
     verify(descriptor, content, where)
-    document = parse_json(content, where)
+    document = parse_json(content, where, MANIFEST_OR_INDEX)
     if descriptor.media_type not in INDEX_TYPES | MANIFEST_TYPES:
         raise ArchiveRefused(f"{where}: {descriptor.media_type} is neither a manifest nor an index")
     check_document(document, descriptor.media_type, where)

@@ -21,10 +21,11 @@ from sandwright.rootfs.descriptor import (
     Descriptor,
     canonical,
     check_document,
-    parse_json,
     read_descriptor,
     sequence,
 )
+from sandwright.rootfs.fields import INDEX
+from sandwright.rootfs.strictjson import parse_json
 
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 EMPTY = b"{}"
@@ -152,7 +153,7 @@ def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Ref
 
 
 def _read_index(body: bytes, where: str) -> list[Referrer]:
-    index = parse_json(body, where)
+    index = parse_json(body, where, INDEX)
     check_document(index, OCI_INDEX, where)
     return [
         _referrer(each, f"{where}: manifests[{number}]")

@@ -15,7 +15,9 @@ from typing import Any, Protocol
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.release.statement import PAYLOAD_TYPE
-from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence
+from sandwright.rootfs import fields
+from sandwright.rootfs.descriptor import canonical, mapping, sequence
+from sandwright.rootfs.strictjson import parse_json
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
@@ -56,7 +58,7 @@ class Envelope:
 
 def write(payload: bytes, signature: bytes, hint: str) -> bytes:
     """The bundle of a statement that a key signed; `hint` is how others find the key."""
-    signatures = [{"sig": _base64(signature), "keyid": hint}]
+    signatures = [{"sig": _base64(signature)}]
     envelope = {"payload": _base64(payload), "payloadType": PAYLOAD_TYPE, "signatures": signatures}
     material = {"publicKey": {"hint": hint}}
     return canonical({"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope})
@@ -64,7 +66,7 @@ def write(payload: bytes, signature: bytes, hint: str) -> bytes:
 
 def read(bundle: bytes, where: str) -> Envelope:
     """What is in a bundle, unproved. Raise ArchiveRefused, which begins with `where`, for what is none."""
-    document = parse_json(bundle, where)
+    document = parse_json(bundle, where, fields.BUNDLE)
     if document.get("mediaType") != BUNDLE:
         raise ArchiveRefused(f"{where}: not a bundle of version 0.3")
     envelope = mapping(document.get("dsseEnvelope"), f"{where}: dsseEnvelope")
@@ -79,6 +81,15 @@ def read(bundle: bytes, where: str) -> Envelope:
         _bytes(mapping(signatures[0], f"{where}: signature").get("sig"), f"{where}: signature"),
         mapping(document.get("verificationMaterial", {}), f"{where}: verificationMaterial"),
     )
+
+
+def has_keyid(bundle: bytes) -> bool:
+    """Whether the signature in a bundle names its key, as sandwright once wrote it.
+
+    go-securesystemslib, and so cosign 3, refuses a name that isn't its own hash of the key (dsse/verify.go).
+    """
+    signatures = parse_json(bundle, "bundle", fields.BUNDLE)["dsseEnvelope"]["signatures"]
+    return any(each.get("keyid") for each in signatures)
 
 
 def signed(payload: bytes) -> bytes:

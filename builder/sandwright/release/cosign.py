@@ -21,11 +21,13 @@ from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.repository import RawManifest, Repository
 from sandwright.release.attach import fetch
-from sandwright.release.bundle import BUNDLE, NotSigned
+from sandwright.release.bundle import BUNDLE, NotSigned, has_keyid
 from sandwright.release.signing import PublicKey, SigningKey
 from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release, ReleaseStatement
-from sandwright.rootfs.descriptor import Descriptor, canonical, mapping, parse_json, read_descriptor, sequence
+from sandwright.rootfs import fields
+from sandwright.rootfs.descriptor import Descriptor, canonical, mapping, read_descriptor, sequence
+from sandwright.rootfs.strictjson import parse_json
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -83,7 +85,9 @@ def sign(repository: Repository, each: MissingEvidence, key: SigningKey) -> None
         content = payload(repository, each.subject)
         layer = _layer(SIMPLE, content, {ANNOTATION: base64.b64encode(key.sign_bytes(content)).decode()})
     else:
-        content = canonical(parse_json(key.sign(each.claim.payload), each.name)["dsseEnvelope"])
+        content = canonical(
+            parse_json(key.sign(each.claim.payload), each.name, fields.BUNDLE)["dsseEnvelope"]
+        )
         layer = _layer(ENVELOPE, content, {ANNOTATION: "", PREDICATE: each.claim.predicate_type})
     patience = repository.client.settings.patience
     for _ in range(patience.attempts):
@@ -137,7 +141,7 @@ def _layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
     except NotFound:
         return []
     where = f"{repository}: {tag}"
-    layers = sequence(parse_json(document.content, where).get("layers"), f"{where}: layers")
+    layers = sequence(parse_json(document.content, where, fields.MANIFEST).get("layers"), f"{where}: layers")
     if len(layers) > MOST:
         raise ArchiveRefused(f"{where}: holds more than {MOST} signatures")
     return [dict(mapping(layer, f"{where}: layers")) for layer in layers]
@@ -176,9 +180,11 @@ def _opened(repository: Repository, layers: Iterator[Descriptor], verifier: Publ
     for each in layers:
         where = f"{repository}: {each.digest}"
         try:
-            envelope = parse_json(fetch(repository, each, where), where)
+            envelope = parse_json(fetch(repository, each, where), where, fields.ENVELOPE)
             material = {"publicKey": {"hint": verifier.hint}}
             whole = {"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope}
-            yield verifier.opened(canonical(whole), where)
+            payload = verifier.opened(canonical(whole), where)
+            if not has_keyid(canonical(whole)):
+                yield payload
         except (NotSigned, ArchiveRefused, NotFound):
             continue

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.errors import HostError, VerdictError
-from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence
+from sandwright.rootfs.descriptor import canonical, mapping, sequence
+from sandwright.rootfs.fields import OURS
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
 from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.verdict import Verdict
@@ -193,7 +195,7 @@ def check_published(raw: bytes, subjects: Mapping[str, str], where: str) -> str:
 
     `subjects` are the digests that it may be about. Raise VerdictError for evidence that is not.
     """
-    document = parse_json(raw, where)
+    document = parse_json(raw, where, OURS)
     rows = [
         mapping(each, where) for each in sequence(document.get("rows") or document.get("outcomes"), where)
     ]

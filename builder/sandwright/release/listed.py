@@ -11,7 +11,8 @@ from sandwright.image import lock
 from sandwright.release import cyclonedx, spdx
 from sandwright.release.contents import LayeredFile
 from sandwright.release.sbom import Format, text
-from sandwright.rootfs.descriptor import parse_json
+from sandwright.rootfs.fields import OURS
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.visible import one_line
 
 MOST_DIFFERENCES = 10
@@ -31,7 +32,7 @@ class ParsedSbom:
 
 def read_sbom(raw: bytes, kind: Format, where: str) -> ParsedSbom:
     """Read a document of ours. Raise ArchiveRefused, which begins with `where`, for one that is none."""
-    document = parse_json(raw, where)
+    document = parse_json(raw, where, OURS)
     try:
         return _cyclonedx(document) if kind == "cyclonedx" else _spdx(document)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError) as error:

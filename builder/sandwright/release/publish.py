@@ -21,7 +21,7 @@ from sandwright.registry.referrer import push_referrer
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
 from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached, fetch
-from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
+from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier, has_keyid
 from sandwright.release.cosign import MissingEvidence, lacking, sign
 from sandwright.release.provenance import sha256
 from sandwright.release.signing import SigningKey
@@ -229,9 +229,14 @@ def _unsigned(
 
 
 def _signed(repository: Repository, bundle: AttachedDocument, verifier: Verifier) -> bytes | None:
-    """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none."""
+    """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none.
+
+    None also for one with a keyid, as sandwright once wrote it: cosign 3 refuses that, so it is signed again.
+    """
     where = f"{repository}: {bundle}"
     try:
-        return verifier.opened(fetch(repository, bundle.content, where, most=LARGEST_BUNDLE), where)
+        content = fetch(repository, bundle.content, where, most=LARGEST_BUNDLE)
+        payload = verifier.opened(content, where)
+        return None if has_keyid(content) else payload
     except (NotSigned, ArchiveRefused, NotFound):
         return None

@@ -16,7 +16,8 @@ from sandwright.release import sources
 from sandwright.release.difference import first_difference, of_values
 from sandwright.release.provenance import Provenance
 from sandwright.release.sources import Sources
-from sandwright.rootfs.descriptor import parse_json
+from sandwright.rootfs.fields import INDEX
+from sandwright.rootfs.strictjson import parse_json
 
 
 def rebuild(
@@ -82,7 +83,9 @@ def _indexes(made: Provenance, published: Path, built: Path) -> str:
     """Where the indexes differ, when the manifests don't."""
     try:
         one, other = (
-            parse_json((layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes(), str(layout))
+            parse_json(
+                (layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes(), str(layout), INDEX
+            )
             for layout, digest in ((published, made.digest), (built, _root(built)))
         )
     except (OSError, SandwrightError):
@@ -91,5 +94,5 @@ def _indexes(made: Provenance, published: Path, built: Path) -> str:
 
 
 def _root(layout: Path) -> str:
-    listed = parse_json((layout / "index.json").read_bytes(), str(layout))["manifests"]
+    listed = parse_json((layout / "index.json").read_bytes(), str(layout), INDEX)["manifests"]
     return str(listed[0]["digest"])

@@ -17,7 +17,9 @@ from sandwright.image.definition import FILE, ImageDefinition
 from sandwright.image.layout import on_disk
 from sandwright.image.lock import FILE as LOCK_FILE
 from sandwright.image.lock import Lock, load_lock
-from sandwright.rootfs.descriptor import canonical, parse_json, strings
+from sandwright.rootfs.descriptor import canonical, strings
+from sandwright.rootfs.fields import OURS
+from sandwright.rootfs.strictjson import parse_json
 
 SCHEMA = 1
 _LONGEST = 255
@@ -68,7 +70,7 @@ def encode(sources: Sources) -> bytes:
 
 def decode(raw: bytes, lock: bytes, where: str) -> Sources:
     """Read them back. Raise ArchiveRefused, which begins with `where`, for what can't be sources."""
-    document = parse_json(raw, where)
+    document = parse_json(raw, where, OURS)
     if document.get("schema") != SCHEMA or not isinstance(document.get("image"), str):
         raise ArchiveRefused(f"{where}: not the sources of an image, or of another version")
     files = {}

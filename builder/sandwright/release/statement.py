@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence, strings
+from sandwright.rootfs.descriptor import canonical, mapping, sequence, strings
+from sandwright.rootfs.fields import STATEMENT
+from sandwright.rootfs.strictjson import parse_json
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 SIGNATURE = "https://sigstore.dev/cosign/sign/v1"
@@ -46,7 +48,7 @@ def encode(statement: InTotoStatement) -> bytes:
 
 def decode(raw: bytes, where: str) -> InTotoStatement:
     """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
-    document = parse_json(raw, where)
+    document = parse_json(raw, where, STATEMENT)
     if document.get("_type") != _STATEMENT:
         raise ArchiveRefused(f"{where}: not an in-toto statement of version 1")
     kind = document.get("predicateType")

@@ -24,7 +24,9 @@ from sandwright.release.inventories import Sboms, make_sboms
 from sandwright.release.listed import MEDIA_TYPES
 from sandwright.release.provenance import BUILDER, BuildParameters
 from sandwright.release.statement import PROVENANCE, SIGNATURE, InTotoStatement
-from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor, parse_json
+from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor
+from sandwright.rootfs.fields import INDEX
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.verify.smoke.report import ImageReport
 
 LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"
@@ -201,7 +203,7 @@ def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[Release
 
 def _epoch(existing: ImageLayout) -> int:
     """The time that the image's files have: what was asked for, or that of its lock."""
-    whole = parse_json(existing.file(existing.whole).read_bytes(), str(existing.path))
+    whole = parse_json(existing.file(existing.whole).read_bytes(), str(existing.path), INDEX)
     created = whole.get("annotations", {}).get("org.opencontainers.image.created", "")
     try:
         return int(datetime.fromisoformat(created).timestamp())

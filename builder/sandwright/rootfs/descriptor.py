@@ -1,4 +1,4 @@
-"""Descriptors, digests and platforms, and the JSON of OCI documents. Pure.
+"""Descriptors, digests and platforms of OCI documents. Pure.
 
 The documents are not trusted. A digest is checked before it becomes part of a path (CVE-2024-3727), a size
 before it is used, a document before it counts as a manifest or an index (CVE-2021-41190).
@@ -7,14 +7,13 @@ before it is used, a document before it counts as a manifest or an index (CVE-20
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from sandwright.errors import ArchiveRefused, UsageError
+from sandwright.rootfs.strictjson import fold
 
 REF_NAME = "org.opencontainers.image.ref.name"
 IMAGE_NAME = "io.containerd.image.name"
@@ -58,7 +57,6 @@ HEX_LENGTH = {"sha256": 64, "sha512": 128}
 
 _DIGEST = re.compile(r"([a-z0-9]+(?:[+._-][a-z0-9]+)*):([a-zA-Z0-9=_-]+)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "i386": "386", "armhf": "arm"}
 _IMPLIED_VARIANT = {"amd64": "v1", "arm64": "v8", "arm": "v7"}
 
@@ -166,24 +164,6 @@ def read_descriptor(value: object, where: str) -> Descriptor:
     return Descriptor(media_type, digest, size, read_platform(fields.get("platform"), where), annotations)
 
 
-def parse_json(raw: bytes, where: str) -> dict[str, Any]:
-    """Parse a JSON object as `parse_json_value` does."""
-    return dict(mapping(parse_json_value(raw, where), where))
-
-
-def parse_json_value(raw: bytes, where: str) -> object:
-    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no half characters, on which parsers differ."""
-    try:
-        value: object = json.loads(
-            raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
-        )
-        if _SURROGATE.search(raw):
-            _check_whole(value)
-    except (ValueError, RecursionError) as error:
-        raise ArchiveRefused(f"{where}: not valid JSON: {error}") from error
-    return value
-
-
 def check_document(document: Mapping[str, Any], media_type: str, where: str) -> None:
     """Refuse a document that does not clearly match the media type of its descriptor (CVE-2021-41190).
 
@@ -194,7 +174,7 @@ def check_document(document: Mapping[str, Any], media_type: str, where: str) -> 
     own = document.get("mediaType")
     if own is not None and own != media_type:
         raise ArchiveRefused(f"{where}: says it is {_short(own)}, its descriptor says {media_type}")
-    keys = {key.lower() for key in document}
+    keys = {fold(key) for key in document}
     shapes = {"index": {"manifests"}, "manifest": {"layers", "config"}}
     expected = "index" if media_type in INDEX_TYPES else "manifest"
     for shape, marks in shapes.items():
@@ -238,32 +218,6 @@ def strings(value: object, where: str) -> dict[str, str]:
     if not all(isinstance(item, str) for item in fields.values()):
         raise ArchiveRefused(f"{where}: values must be strings")
     return fields
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"key {twice[:60]!r} twice")
-    return found
-
-
-def _check_whole(value: object) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("half of a character (a lone surrogate)") from None
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:20]} is larger than any number that is kept")
-    return number
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _short(value: object) -> str:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandwright.errors import BuildError
+from sandwright.errors import ArchiveRefused, BuildError
+from sandwright.rootfs.fields import RUNTIME
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.runtime.contract import PREFIX, RunAs, Start
 
 Config = dict[str, Any]
@@ -68,10 +70,12 @@ def read_config(bundle: Path) -> Config:
     """The config.json of a bundle. Raise BuildError when it is not there, or without root and process."""
     path = bundle / "config.json"
     try:
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        config = parse_json(path.read_bytes(), str(path), RUNTIME)
+    except OSError as error:
         raise BuildError(f"{path}: {error}") from error
-    if not isinstance(config, dict) or not {"root", "process"} <= config.keys():
+    except ArchiveRefused as error:
+        raise BuildError(str(error)) from error
+    if not {"root", "process"} <= config.keys():
         raise BuildError(f"{path}: not a runtime configuration with root and process")
     return config
 

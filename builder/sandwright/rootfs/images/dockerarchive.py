@@ -14,11 +14,13 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.descriptor import Platform, mapping, parse_json_value, sequence
+from sandwright.rootfs.descriptor import Platform, mapping, sequence
+from sandwright.rootfs.fields import SAVED
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.images.candidates import ImageCandidate, choose, choose_all
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
+from sandwright.rootfs.strictjson import parse_json_value
 from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 LARGEST_MANIFEST = 4 << 20
@@ -43,7 +45,7 @@ class DockerArchive:
         self.name = place.name
         self._place = place
         where = f"{self.name}: manifest.json"
-        listed = parse_json_value(blobs.read(place, "manifest.json", limit=LARGEST_MANIFEST), where)
+        listed = parse_json_value(blobs.read(place, "manifest.json", limit=LARGEST_MANIFEST), where, SAVED)
         if not isinstance(listed, list):
             raise ArchiveRefused(f"{where}: expected an array (skopeo's dir: is not taken)")
         self._rows = [mapping(row, f"{where}: [{number}]") for number, row in enumerate(listed)]

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.descriptor import Platform, check_digest, mapping, parse_json, sequence
+from sandwright.rootfs.descriptor import Platform, check_digest, mapping, sequence
+from sandwright.rootfs.fields import CONFIG
+from sandwright.rootfs.strictjson import parse_json
 
 LARGEST_CONFIG = 8 << 20
 """Bytes of a configuration that are read (unbounded reads: CVE-2020-1702, CVE-2023-25153)."""
@@ -25,7 +27,7 @@ class ImageConfig:
 
 def parse_config(raw: bytes, digest: str, where: str) -> ImageConfig:
     """Read a configuration. `where` begins the message of the ArchiveRefused for one that breaks a rule."""
-    document = parse_json(raw, where)
+    document = parse_json(raw, where, CONFIG)
     return ImageConfig(digest, document, _platform(document, where), _diff_ids(document, where))
 
 

@@ -18,14 +18,15 @@ from sandwright.rootfs.descriptor import (
     Descriptor,
     Platform,
     check_document,
-    parse_json,
     read_descriptor,
     sequence,
 )
+from sandwright.rootfs.fields import CONFIG, INDEX, LAYOUT, MANIFEST
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.images.candidates import ImageCandidate, choose, choose_all
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
+from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 LARGEST_DOCUMENT = 4 << 20
@@ -66,7 +67,9 @@ class LayoutReader:
     def __init__(self, place: BlobSource) -> None:
         self.name = place.name
         self._place = place
-        marker = parse_json(blobs.read(place, "oci-layout", limit=1 << 16), f"{self.name}: oci-layout")
+        marker = parse_json(
+            blobs.read(place, "oci-layout", limit=1 << 16), f"{self.name}: oci-layout", LAYOUT
+        )
         if marker.get("imageLayoutVersion") != "1.0.0":
             raise ArchiveRefused(f"{self.name}: oci-layout: imageLayoutVersion must be '1.0.0'")
 
@@ -115,7 +118,7 @@ class LayoutReader:
         named = read_descriptor(
             self._manifest(descriptor)["config"], f"{self.name}: {descriptor.digest}: config"
         )
-        config = parse_json(self._read(named, LARGEST_CONFIG), f"{self.name}: config {named.digest}")
+        config = parse_json(self._read(named, LARGEST_CONFIG), f"{self.name}: config {named.digest}", CONFIG)
         if config.get("os") != platform.os:
             raise ArchiveRefused(
                 f"{self.name}: {descriptor.digest}: an index says {platform}, its config {config.get('os')!r}"
@@ -138,7 +141,7 @@ class LayoutReader:
         except FileNotFoundError:
             raise ArchiveRefused(f"{self.name}: an OCI layout without index.json") from None
         where = f"{self.name}: index.json"
-        index = parse_json(raw, where)
+        index = parse_json(raw, where, INDEX)
         own = index.get("mediaType")
         known = isinstance(own, str) and own in INDEX_TYPES
         check_document(index, str(own) if known else OCI_INDEX, where)
@@ -163,13 +166,13 @@ class LayoutReader:
                 if depth >= DEEPEST:
                     raise ArchiveRefused(f"{where}: indexes nested more than {DEEPEST} deep")
                 nested = f"{self.name}: index {descriptor.digest}"
-                document = parse_json(self._read(descriptor, LARGEST_DOCUMENT), nested)
+                document = parse_json(self._read(descriptor, LARGEST_DOCUMENT), nested, INDEX)
                 check_document(document, descriptor.media_type, nested)
                 yield from self._walk(document, nested, leaf, depth + 1)
 
     def _manifest(self, descriptor: Descriptor) -> dict[str, Any]:
         where = f"{self.name}: manifest {descriptor.digest}"
-        manifest = parse_json(self._read(descriptor, LARGEST_DOCUMENT), where)
+        manifest = parse_json(self._read(descriptor, LARGEST_DOCUMENT), where, MANIFEST)
         check_document(manifest, descriptor.media_type, where)
         return manifest
 
