@@ -1,4 +1,4 @@
-"""cosign 3 for tests: that on PATH, else, in a thorough run, built by Go from its module; kept in the cache."""
+"""cosign 3 for tests: that on PATH, else, in a thorough run, built by Go, and kept in the cache."""
 
 from __future__ import annotations
 

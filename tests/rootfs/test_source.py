@@ -464,17 +464,6 @@ REFUSED = {
         "1e999 is larger than any number",
     ),
     "layers no array": (in_manifest(layers={}), "expected an array"),
-    "layer to be fetched elsewhere": (
-        in_layer(
-            mediaType="application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
-            urls=["https://example.com/x"],
-        ),
-        "foreign.diff.tar.gzip is not a layer that can be unpacked here",
-    ),
-    "layer not to be distributed": (
-        in_layer(mediaType="application/vnd.oci.image.layer.nondistributable.v1.tar+gzip"),
-        "is not a layer that can be unpacked here",
-    ),
     "layer encrypted": (
         in_layer(mediaType=f"{LAYER}+gzip+encrypted"),
         "is not a layer that can be unpacked here",

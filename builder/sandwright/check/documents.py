@@ -69,8 +69,6 @@ def check_manifest(image: Image) -> Iterator[ImageFinding]:
     for number, layer in enumerate(image.manifest.get("layers") or (), 1):
         if isinstance(layer, dict) and layer.get("urls"):
             yield ImageFinding("layout/elsewhere", f"layer {number}", "is to be fetched from a URL")
-        if isinstance(layer, dict) and "nondistributable" in str(layer.get("mediaType", "")):
-            yield ImageFinding("layout/elsewhere", f"layer {number}", "may not be distributed")
 
 
 @dataclass

@@ -100,7 +100,12 @@ class _Look:
     def findings(self) -> Iterator[ImageFinding]:
         name, left = self.layer.name, self.below.left
         with self.layer.archive(left, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
-            reader = TarReader(VerifiedReader(archive, self.layer.diff_id, name=name), name=name, limits=left)
+            reader = TarReader(
+                VerifiedReader(archive, self.layer.diff_id, name=name),
+                name=name,
+                limits=left,
+                may_be_sparse=True,
+            )
             for entry in reader:
                 yield from self._entry(entry, reader)
                 if entry.kind is EntryKind.FILE and entry.size:

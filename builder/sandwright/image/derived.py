@@ -41,7 +41,11 @@ def read_tree(
         name = f"{base.name}, layer {number} of {len(image.layers)}"
         with base.file(blob).open("rb") as file:
             packed = VerifiedReader(file, blob.digest, size=blob.size, name=name)
-            reader = TarReader(VerifiedReader(decompressed(packed, name=name), diff_id, name=name), name=name)
+            reader = TarReader(
+                VerifiedReader(decompressed(packed, name=name), diff_id, name=name),
+                name=name,
+                may_be_sparse=True,
+            )
             layer = read_layer(reader, partial(_content, reader, keep, cancelled), held)
         _apply(layered, layer, name)
         advance(blob.size)

@@ -1,7 +1,8 @@
 """Uploads one blob: mounts it, sends it in one request, or streams it and resumes after interruptions.
 
 Protocol: distribution-spec 1.1, "Pushing blobs". Registries differ. Some refuse chunks: the blob is sent as a
-whole. Some lose an upload: it restarts. After a failure the registry is asked how much it has received.
+whole. Some, or their front-ends, limit bodies of requests (413): chunks get shorter until they pass. Some
+lose an upload: it restarts. After a failure the registry is asked how much it has received.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ SMALL = 8 << 20
 CHUNK = 64 << 20
 """The size of chunks after a longer request failed: some front-ends limit requests to 100 MB. The first try
 sends the whole blob: on a local registry, chunks of this size took a fifth longer."""
+
+LEAST_CHUNK = 256 << 10
+"""Chunks are not made smaller: nginx, which many registries are behind, allows 1 MiB where nobody sets it."""
 
 LARGEST_CHUNK = 1 << 30
 _LONGEST_NUMBER = 19
@@ -103,6 +107,7 @@ class Upload:
     def run(self) -> None:
         """Send the blob. Raise RegistryError when it is refused, IntegrityError for another digest."""
         chunked = self._descriptor.size > (SMALL if self._chunk is None else self._chunk)
+        may_chunk = True
         for _ in range(BEGINNINGS):
             try:
                 self._begin()
@@ -113,7 +118,11 @@ class Upload:
             except _Lost:
                 self._location = ""
             except _NoChunks:
-                self._location, chunked = "", False
+                self._location, chunked, may_chunk = "", False, False
+            except RegistryError as error:
+                if chunked or not may_chunk or not self._shrink(error, self._descriptor.size):
+                    raise
+                self._location, chunked = "", True
             except IntegrityError:
                 self._cancel()
                 raise
@@ -152,7 +161,10 @@ class Upload:
                 at = self._send_chunk(at, end)
             except RegistryError as error:
                 troubles += 1
-                self._consider(error, at, troubles)
+                if self._shrink(error, end - at):
+                    troubles = 0
+                else:
+                    self._consider(error, at, troubles)
                 self._client.transport.wait(self._client.settings.patience.pause)
                 at = self._state(end)
             else:
@@ -165,14 +177,20 @@ class Upload:
             return self._descriptor.size
         return min(at + max(self._chunk, self._least), self._descriptor.size)
 
+    def _shrink(self, error: RegistryError, sent: int) -> bool:
+        """Whether a request of `sent` bytes was too long, and the next ones can be, and are made, shorter."""
+        smaller = CHUNK if sent > CHUNK else sent // 2
+        if error.status != _TOO_LONG or smaller < max(LEAST_CHUNK, self._least):
+            return False
+        self._chunk = smaller
+        return True
+
     def _consider(self, error: RegistryError, at: int, troubles: int) -> None:
         """Decide how the upload continues after an error; raise it when it can't."""
         if error.status == 404:
             raise _Lost from error
-        if self._chunk is None and (error.status == _TOO_LONG or troubles > 1):
+        if self._chunk is None and troubles > 1:
             self._chunk = CHUNK
-            if error.status == _TOO_LONG:
-                return
         if at == 0 and error.status in _NO_CHUNKS:
             raise _NoChunks from error
         if error.status not in _MAY_PASS or troubles >= self._client.settings.patience.attempts:

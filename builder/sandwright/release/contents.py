@@ -98,7 +98,9 @@ def _read_layer(
         return digests, None if pieces is None else b"".join(pieces)
 
     with layer.archive(DEFAULT, lambda _: None) as archive:
-        reader = TarReader(VerifiedReader(archive, layer.diff_id, name=layer.name), name=layer.name)
+        reader = TarReader(
+            VerifiedReader(archive, layer.diff_id, name=layer.name), name=layer.name, may_be_sparse=True
+        )
         return read_layer(reader, read, held)
 
 

@@ -74,7 +74,7 @@ def _of_layers(left: ImageLayer, right: ImageLayer) -> str:
 def _entries(stack: contextlib.ExitStack, layer: ImageLayer) -> Iterator[tuple[TarEntry, str]]:
     """The entries of a layer with the digests of their content."""
     archive = stack.enter_context(layer.archive(DEFAULT, lambda _: None))
-    reader = TarReader(archive, name=layer.name)
+    reader = TarReader(archive, name=layer.name, may_be_sparse=True)
     for entry in reader:
         made = hashlib.sha256()
         for chunk in reader.chunks():

@@ -49,8 +49,14 @@ LAYER_TYPES = frozenset(
         "application/vnd.docker.image.rootfs.diff.tar",
         "application/vnd.docker.image.rootfs.diff.tar.gzip",
         "application/vnd.docker.image.rootfs.diff.tar.zstd",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
+        "application/vnd.docker.image.rootfs.foreign.diff.tar",
+        "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
     }
 )
+"""Those that may not be distributed are layers as any other where their blob is there."""
 
 HEX_LENGTH = {"sha256": 64, "sha512": 128}
 """The supported digest algorithms, with their number of hex digits."""

@@ -79,7 +79,7 @@ def read_files(image: Image) -> dict[bytes, FileFacts]:
     facts: dict[bytes, FileFacts] = {}
     for layer in image.layers:
         with layer.archive(DEFAULT, lambda _: None) as stream:
-            reader = TarReader(stream, name=layer.name)
+            reader = TarReader(stream, name=layer.name, may_be_sparse=True)
             found = read_layer(reader, partial(_digests, reader), held)
         layered.apply_whiteouts(found.removed, found.emptied)
         for entry, digests in found.entries:

@@ -2,8 +2,7 @@
 
 One image is selected, by platform and name, through indexes however nested; where several fit, the error
 lists them. What the selected image consists of is checked before anything of it is used: digests, sizes,
-media types, the number of layers. Nothing is ever fetched: `urls` of descriptors are not followed, and
-layers that may not be distributed are refused.
+media types, the number of layers. Nothing is ever fetched: `urls` of descriptors are not followed.
 """
 
 from __future__ import annotations

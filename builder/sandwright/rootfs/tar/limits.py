@@ -18,7 +18,8 @@ class ArchiveLimits:
     archive of zeros passes. `path` and `depth` bound a member's name in bytes and in components; `extension`
     bounds the bytes of one PAX or GNU header. `names` bounds the memory for names, with `NAMED` for each:
     those of an index, or of whiteouts. `held` bounds the memory for whole members: name, target, xattrs, and
-    what is kept of the content (`held.py`). The defaults allow every image that we know of.
+    what is kept of the content (`held.py`). `holes` bounds what sparse files have without data; it counts as
+    `bytes`, too. The defaults allow every image that we know of.
     """
 
     bytes: int = 128 * GIB
@@ -30,6 +31,7 @@ class ArchiveLimits:
     extension: int = 1 << 20
     names: int = 256 << 20
     held: int = GIB
+    holes: int = 16 * GIB
 
 
 DEFAULT = ArchiveLimits()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sandwright.rootfs.tar import header
+from sandwright.rootfs.tar import header, sparse
 from sandwright.rootfs.tar.entry import NO_XATTRS, EntryKind, TarEntry, normalise, show
 from sandwright.rootfs.tar.header import GNU, USTAR, XATTR
 from sandwright.rootfs.tar.limits import ArchiveLimits
@@ -28,7 +28,6 @@ KINDS = {
     b"6": EntryKind.FIFO,
 }
 _UNKNOWN = {
-    b"S": "a sparse file of GNU tar",
     b"M": "a file continued from another volume",
     b"D": "a directory dump of GNU tar",
     b"V": "a volume label",
@@ -77,17 +76,22 @@ class ExtendedHeader:
             self._pax(data, notes)
 
     def _pax(self, data: bytes, notes: Notes) -> None:
-        self.pax = {}
+        self.pax, pairs = {}, []
         for key, value in header.records(data):
+            if key in sparse.PAIRED:
+                pairs.append((key, value))
+                continue
             into, name = (self.xattrs, key[len(XATTR) :]) if key.startswith(XATTR) else (self.pax, key)
             twice = name in into and not (into is self.pax and name == b"path")
             if twice or not name:
                 raise ValueError(f"its PAX header has {show(key)} twice, or nameless")
-            if key.startswith(b"GNU.sparse."):
-                raise ValueError("it is a sparse file (GNU.sparse in its PAX header)")
             into[name] = value
-            if into is self.pax and name not in _PLAIN_KEYS:
+            if into is self.pax and name not in _PLAIN_KEYS and not name.startswith(sparse.SPARSE):
                 notes.add(f"PAX key {show(key[:60])} ignored", self.pax.get(b"path", b""))
+        paired = sparse.joined(pairs)
+        if paired.keys() & self.pax.keys():
+            raise ValueError("its sparse map is there twice")
+        self.pax |= paired
 
 
 NOTHING = ExtendedHeader()
@@ -151,9 +155,23 @@ def _folder(path: bytes) -> bytes:
     return path + b"/" if path else b""
 
 
-def decode(block: bytes, extension: ExtendedHeader, limits: ArchiveLimits, notes: Notes) -> TarEntry:
-    """The member of any header whose checksum is right; `extension` is what came before it."""
+def decode(
+    block: bytes,
+    extension: ExtendedHeader,
+    limits: ArchiveLimits,
+    notes: Notes,
+    *,
+    may_be_sparse: bool = False,
+) -> TarEntry:
+    """The member of any header whose checksum is right; `extension` is what came before it.
+
+    The size of a sparse file, which is refused unless it `may_be_sparse`, is that of its stored content.
+    """
     flag, pax = block[156:157], extension.pax or {}
+    if sparse.is_sparse(flag, pax):
+        if not may_be_sparse or flag not in (b"S", b"0", b"\0"):
+            raise ValueError("it is a sparse file")
+        flag = b"0"
     raw = name(block, extension)
     kind = _kind(flag, raw)
     path = normalise(raw, limits=limits)
@@ -183,7 +201,8 @@ def name(block: bytes, extension: ExtendedHeader) -> bytes:
     """The name of a member as the archive has it."""
     if extension.name is not None:
         return extension.name
-    long = (extension.pax or {}).get(b"path")
+    pax = extension.pax or {}
+    long = pax.get(sparse.NAME) or pax.get(b"path")
     if long:
         return long
     prefix, short = _prefix(block), _text(block, 0, 100)

@@ -7,19 +7,24 @@ number. Parsers differ on archives with contradictory headers (CVE-2025-62518), 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import NoReturn, Protocol
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.tar import header, member
+from sandwright.rootfs.tar import header, member, sparse
 from sandwright.rootfs.tar.entry import TarEntry, show
 from sandwright.rootfs.tar.header import BLOCK, ZEROS
 from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 from sandwright.rootfs.tar.member import NOTHING, ExtendedHeader, PlainHeaders
 from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.tar.sparse import SparseMap
 
 CHUNK = 1 << 19
 """The most bytes of one read."""
+
+HOLE = bytes(CHUNK)
+"""Stands in the content of a sparse file for as many bytes without data."""
 
 _LONGEST_PLAIN = 256  # name and prefix of a header without extensions
 
@@ -40,9 +45,10 @@ class TarReader:
     two members, without the two blocks of zeros, is complete: some writers of layers omit them, and every
     runtime accepts that.
 
-    `name` is the archive's name in messages. `notes` collects what was changed, or ignored as harmless;
-    `entries` and `bytes` count what was read so far. Raise IntegrityError for a damaged or truncated stream,
-    ArchiveRefused for a refused member or an exceeded limit; both name the member.
+    Sparse files are refused unless they `may_be_sparse`; their size is the real one, and the holes in their
+    content are zeros. `name` is the archive's name in messages. `notes` collects what was changed, or ignored
+    as harmless; `entries` and `bytes` count what was read so far, holes included. Raise IntegrityError for a
+    damaged or truncated stream, ArchiveRefused for a refused member or an exceeded limit; both name it.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class TarReader:
         limits: ArchiveLimits = DEFAULT,
         name: str = "archive",
         notes: Notes | None = None,
+        may_be_sparse: bool = False,
     ) -> None:
         self.notes = Notes() if notes is None else notes
         self.entries = 0
@@ -66,12 +73,17 @@ class TarReader:
         self._path = b""
         self._extension = NOTHING
         self._plain = PlainHeaders()
+        self._may_be_sparse = may_be_sparse
+        self._sparse: SparseMap | None = None  # of the current member
+        self._size = 0  # of the current member, if that is sparse
+        self._holes = 0
 
     def __iter__(self) -> Iterator[TarEntry]:
         limits, plain = self._limits, self._plain.read
         while True:
             if self._left or self._pad:
                 self._skip()
+            self._sparse = None
             at = self._at
             block = self._buffer[at : at + BLOCK]
             if len(block) == BLOCK:
@@ -87,7 +99,8 @@ class TarReader:
                 if entry is None:
                     continue
             self._path = entry.path
-            self._left, self._pad = entry.size, -entry.size % BLOCK
+            if self._sparse is None:
+                self._left, self._pad = entry.size, -entry.size % BLOCK
             self.entries += 1
             if self.entries > limits.entries:
                 self.refuse(entry.path, f"it is one more than the {limits.entries} members allowed")
@@ -95,6 +108,8 @@ class TarReader:
 
     def chunks(self) -> Iterator[bytes]:
         """The content of the current member in pieces, once. Nothing for a member that has none."""
+        if self._sparse is not None:
+            return self._with_holes(self._sparse)
         size, at = self._left, self._at
         if size <= len(self._buffer) - at:
             self._at += size
@@ -106,11 +121,60 @@ class TarReader:
         """Raise ArchiveRefused for the member `path`."""
         raise ArchiveRefused(f"{self._name}: {show(path)}: {reason}")
 
-    def _pieces(self) -> Iterator[bytes]:
-        while self._left:
+    def _with_holes(self, pieces: SparseMap) -> Iterator[bytes]:
+        """The content of a sparse file. A long hole is several times `HOLE`, for who can leave it out."""
+        at, stored = 0, self._left
+        for offset, length in (*pieces, (self._size, 0)):
+            yield from itertools.repeat(HOLE, (offset - at) // len(HOLE))
+            if rest := (offset - at) % len(HOLE):
+                yield HOLE[:rest]
+            stored -= length
+            yield from self._pieces(stored)
+            at = offset + length
+
+    def _read_sparse(self, block: bytes, entry: TarEntry) -> None:
+        """Read the map of a sparse file, whose size becomes the real one. Raise ValueError."""
+        pax = self._extension.pax or {}
+        size, stored = sparse.real_size(block, pax), entry.size
+        pieces: list[tuple[int, int]] = []
+        self._pad = -stored % BLOCK
+        if block[156:157] == b"S":
+            found, more = sparse.old_pieces(block, first=True)
+            pieces += found
+            while more:
+                if len(pieces) * 24 > self._limits.extension:
+                    raise ValueError(f"its sparse map has more than {self._limits.extension} bytes")
+                found, more = sparse.old_pieces(self._block(), first=False)
+                pieces += found
+        elif sparse.has_map_in_content(pax):
+            content = sparse.ContentMap(min(self._limits.extension, stored))
+            while not content.add(self._block()):
+                pass
+            pieces += content.pieces()
+            stored -= content.read
+        else:
+            pieces += sparse.map_in_header(pax)
+        sparse.check(pieces, size, stored)
+        self._holes += size - stored
+        self.bytes += size - stored
+        if self._holes > self._limits.holes or self.bytes > self._limits.bytes:
+            raise ValueError(
+                f"with it the archive has more than {self._limits.holes} bytes in holes, or in all"
+            )
+        self._sparse, self._size, self._left, entry.size = pieces, size, stored, size
+
+    def _block(self) -> bytes:
+        block = self._take(BLOCK)
+        if not block:
+            self._truncated()
+        return block
+
+    def _pieces(self, keep: int = 0) -> Iterator[bytes]:
+        """What is left of the current member's stored content, but for the last bytes."""
+        while self._left > keep:
             if self._at == len(self._buffer):
                 self._need()
-            piece = self._buffer[self._at : self._at + self._left]
+            piece = self._buffer[self._at : self._at + self._left - keep]
             self._at += len(piece)
             self._left -= len(piece)
             yield piece
@@ -129,7 +193,11 @@ class TarReader:
             if block[156:157] in (b"x", b"g", b"L", b"K"):
                 self._extend(block)
                 return None
-            entry = member.decode(block, self._extension, self._limits, self.notes)
+            entry = member.decode(
+                block, self._extension, self._limits, self.notes, may_be_sparse=self._may_be_sparse
+            )
+            if self._may_be_sparse and sparse.is_sparse(block[156:157], self._extension.pax or {}):
+                self._read_sparse(block, entry)
         except ValueError as wrong:
             self.refuse(member.label(block, self._extension), str(wrong))
         if self._extension is NOTHING and self._limits.path >= _LONGEST_PLAIN:

@@ -63,7 +63,7 @@ class ImageLayer:
             if not mentions_whiteouts(archive):
                 return Whiteouts()
         with self.archive(limits, watch) as archive:
-            return collect(TarReader(archive, limits=limits, name=self.name), limits)
+            return collect(TarReader(archive, limits=limits, name=self.name, may_be_sparse=True), limits)
 
 
 class WhiteoutPrefetch:

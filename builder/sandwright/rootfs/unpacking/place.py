@@ -17,6 +17,7 @@ from typing import Literal, assert_never
 
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.tar.reader import HOLE
 from sandwright.rootfs.unpacking.tree import OpenDirectory, RootfsTree
 
 Owners = Literal["root", "rootless"]
@@ -83,10 +84,16 @@ class TarExtractor:
             self._tree.clear(parent, name)
             fd = os.open(name, _CREATE, first, dir_fd=parent.fd)
         try:
+            hole = False
             for chunk in content:
+                if chunk is HOLE:
+                    hole = bool(os.lseek(fd, len(chunk), os.SEEK_CUR))
+                    continue
                 written = os.write(fd, chunk)
                 if written != len(chunk):
                     _write(fd, chunk[written:])
+            if hole:
+                os.ftruncate(fd, entry.size)
             if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
                 self._own(fd, entry)
             if entry.xattrs:

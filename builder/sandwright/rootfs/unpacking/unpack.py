@@ -138,7 +138,9 @@ class _Unpacking:
             if not layer.media_type.endswith(_ENDINGS[archive.codec]):
                 self._contained.add(f"{layer.media_type} is really {archive.codec}", b"")
             with self._proved(archive, layer) as stream:
-                reader = TarReader(stream, limits=self._left, name=layer.name, notes=self._contained)
+                reader = TarReader(
+                    stream, limits=self._left, name=layer.name, notes=self._contained, may_be_sparse=True
+                )
                 self._put(reader, layer.name, lowest=lowest)
         self._entries += reader.entries
         self._bytes += reader.bytes
