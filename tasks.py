@@ -10,7 +10,9 @@ import json
 import os
 import shlex
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 from invoke.collection import Collection
 from invoke.context import Context
@@ -128,6 +130,32 @@ def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
     pages.write(found)
 
 
-namespace = Collection(style, pytest, test, bench, docs)
+CONSTRAINTS = {"ci": (".[test,release,keyless,kubernetes]", False), "signing": (".[release]", True)}
+"""Files of .ci/constraints/: what they are for, and whether with hashes, of the wheels for this machine."""
+
+
+@task
+def constraints(c: Context) -> None:
+    """Pin the Python packages of CI and of the job that signs to the newest that fit, in .ci/constraints/."""
+    for name, (wanted, hashed) in CONSTRAINTS.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch, "report.json")
+            only = "--only-binary :all:" if hashed else ""
+            options = f"--dry-run --ignore-installed --quiet {only} --no-build-isolation --report {report}"
+            _python(c, f"pip install {options} {shlex.quote(wanted)}")
+            found = json.loads(report.read_bytes())["install"]
+        lines = sorted(
+            _pinned(each, hashed=hashed) for each in found if "archive_info" in each["download_info"]
+        )
+        text = "".join(["# Written by `invoke constraints`.\n", *lines])
+        (ROOT / ".ci" / "constraints" / f"{name}.txt").write_text(text)
+
+
+def _pinned(package: dict[str, Any], *, hashed: bool) -> str:
+    about, digest = package["metadata"], package["download_info"]["archive_info"]["hashes"]["sha256"]
+    return f"{about['name'].lower()}=={about['version']}" + f" --hash=sha256:{digest}" * hashed + "\n"
+
+
+namespace = Collection(style, pytest, test, bench, docs, constraints)
 for _task in product.tasks.values():
     namespace.add_task(_task)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -31,6 +33,7 @@ OTHERS = (
     r'python -m build --outdir "\$RUNNER_TEMP/release"',
     r"sudo sysctl --write kernel\.apparmor_restrict_unprivileged_userns=0",
     r"tar --create .+",
+    r'tar --extract --file "\$RUNNER_TEMP/build\.tar"',
     r"cp .+",
     r'cat "\$RUNNER_TEMP/changes\.md"',
     r"git .+",
@@ -72,6 +75,7 @@ ALL = [(path, command) for path in [*_documents(), GITLAB] for command in _comma
 
 @pytest.mark.parametrize(("path", "line"), ALL, ids=_id)
 def test_each_line_is_a_command_that_people_run(path: Path, line: str) -> None:
+    line = line.removeprefix("python -P builder/bin/")  # from a checkout that is not installed
     words = shlex.split(line.split(" > ", maxsplit=1)[0])
     if words[0] not in ("sandwright", "invoke"):
         assert any(re.fullmatch(pattern, line) for pattern in OTHERS), line
@@ -155,3 +159,57 @@ def test_every_file_of_ours_is_linted() -> None:
         "nightly.yml",
         "release.yml",
     ]
+
+
+def _pins(name: str) -> dict[str, str]:
+    """The lines of a file of constraints, by package."""
+    lines = (ROOT / ".ci" / "constraints" / f"{name}.txt").read_text().splitlines()
+    return {line.partition("==")[0]: line.partition("==")[2] for line in lines if not line.startswith("#")}
+
+
+def test_constraints_pin_what_the_project_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["build-system"]["requires"],
+        *itertools.chain(*extras.values()),
+    ]
+    names = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in wanted} - {"sandwright"}
+    assert names <= {each.replace("_", "-") for each in _pins("ci")}, "invoke constraints writes them anew"
+    signing = [*project["project"]["dependencies"], *extras["release"]]
+    assert {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in signing} <= set(_pins("signing"))
+    for name in ("ci", "signing"):
+        text = (ROOT / ".ci" / "constraints" / f"{name}.txt").read_text()
+        assert "/" not in text, "no host is named"
+        assert all(re.match(r"[0-9][0-9a-z.]*( |$)", version) for version in _pins(name).values())
+    assert all(re.fullmatch(r"\S+ --hash=sha256:[0-9a-f]{64}", each) for each in _pins("signing").values())
+
+
+def test_the_job_that_signs_builds_nothing() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    secret = {name for name, job in jobs.items() if "secrets." in json.dumps(job)}
+    assert secret == {name for name, job in jobs.items() if "environment" in job} == {"sign"}
+    writing = {
+        name: {what for what, how in job["permissions"].items() if how == "write"}
+        for name, job in jobs.items()
+    }
+    assert writing == {"build": set(), "sign": {"packages"}, "draft": {"contents"}}
+    script = "\n".join(step.get("run", "") for step in jobs["sign"]["steps"])
+    (installs,) = re.findall(r"pip install .+", script)
+    assert {"--require-hashes", "--no-deps"} <= set(installs.split())
+    assert re.search(r"--only-binary :all:", installs)
+    assert not re.search(r"build-images|setup|python -m build|--editable", script)
+    for name, job in jobs.items():
+        assert (
+            all("pip install" not in step.get("run", "") for step in job["steps"])
+            or name == "sign"
+            or (job["env"]["PIP_CONSTRAINT"].endswith("/.ci/constraints/ci.txt"))
+        )
+
+
+@pytest.mark.parametrize("path", [each for each in WORKFLOWS if each.name != "release.yml"], ids=_id)
+def test_ci_installs_under_constraints(path: Path) -> None:
+    document = yaml.safe_load(path.read_text())
+    assert document["env"]["PIP_CONSTRAINT"].endswith("/.ci/constraints/ci.txt")
+    assert document["env"]["PIP_BUILD_CONSTRAINT"].endswith("/.ci/constraints/ci.txt")

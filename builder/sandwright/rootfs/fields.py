@@ -88,9 +88,7 @@ BUNDLE: Fields = {
     "messageSignature": None,
 }
 RUNTIME: Fields = {
-    **dict.fromkeys(
-        ("ociVersion", "hostname", "domainname", "annotations", "linux", "vm", "solaris", "windows")
-    ),
+    **dict.fromkeys(("ociVersion", "hostname", "domainname", "annotations", "linux")),
     "process": {
         **dict.fromkeys(
             ("terminal", "consoleSize", "user", "args", "commandLine", "env", "cwd", "capabilities")
