@@ -11,6 +11,9 @@ import pytest
 import layouts
 import tars
 from sandwright.cli.program import main
+from sandwright.errors import IntegrityError
+from sandwright.image.existing import read_layout
+from sandwright.image.layout import LAYOUT_FILE
 from tars import file, folder
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
@@ -125,6 +128,25 @@ def test_a_reference_selects(tmp_path: Path) -> None:
     images = check(path, "--ref", "v2", report=tmp_path / "r.json")[1]
     assert "secret/content" in json.dumps(images)
     assert len(images) == 1
+
+
+def _without_children(layout: layouts.Layout) -> Path:
+    return layout.index(layouts.named(layout.image(GOOD), "latest"))
+
+
+def _named_twice(layout: layouts.Layout) -> Path:
+    two = [layout.image(raw, platform=layouts.platform("amd64")) for raw in (GOOD, LEAKY)]
+    documents = [{"schemaVersion": 2, "mediaType": layouts.INDEX, "manifests": [each]} for each in two]
+    return layout.index(*(layouts.named(layout.document(d, layouts.INDEX), "latest") for d in documents))
+
+
+@pytest.mark.parametrize("make", [_without_children, _named_twice, _two_of_a_platform, _variants])
+def test_what_is_no_layout_of_ours(make: Callable[[layouts.Layout], Path], tmp_path: Path) -> None:
+    """Who builds, exports or publishes reads one image of each platform, and not the last of several."""
+    path = make(layouts.Layout(tmp_path / "i"))
+    (path / "oci-layout").write_bytes(LAYOUT_FILE)
+    with pytest.raises(IntegrityError, match="not a whole image layout"):
+        read_layout(path)
 
 
 def test_an_archive_of_docker_with_a_second_image(tmp_path: Path) -> None:

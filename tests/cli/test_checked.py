@@ -205,6 +205,17 @@ def test_lint_looks_at_each_file(
     assert main(["lint", "good.yaml", "good.yaml"]) == 0
 
 
+def test_lint_of_a_policy_that_is_not_resolved_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is another machine's, perhaps: that it was not looked at all the way is told."""
+    monkeypatch.chdir(tmp_path)
+    reading = "filesystem: {read: ['${NO_SUCH_VARIABLE}/x']}"
+    Path("sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\n{reading}\n")
+    assert main(["lint"]) == 0
+    assert "was not checked, as it can't be resolved here" in capsys.readouterr().out
+
+
 def test_lint_takes_the_parameters_of_a_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,6 +143,12 @@ def test_all_is_well_and_made_again(world: World, stage: Stage) -> None:
     assert found[5].detail.startswith("26 files of linux/amd64, as cyclonedx and spdx list them")
 
 
+def test_made_again_for_a_platform_that_it_is_not_for(world: World, stage: Stage) -> None:
+    """Nothing would be made, and nothing compared."""
+    check, said = stage.failed(again=RebuildOptions(supply(world), ["linux/none"]))
+    assert (check, "it was not made for linux/none, only for linux/amd64" in said) == ("rebuild", True)
+
+
 def test_the_manifest_of_one_platform(stage: Stage) -> None:
     """Who names one platform's digest gets the whole image checked: the signature names it."""
     found = stage.check(what=stage.release.manifests["linux/amd64"].digest)

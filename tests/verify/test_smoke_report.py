@@ -60,6 +60,10 @@ def test_every_image_must_have_passed_somewhere() -> None:
     assert not _report(*rows, images=("debian", "distroless")).green
 
 
+def test_a_report_of_no_image_is_not_green() -> None:
+    assert not _report(images=()).green
+
+
 def test_json_round_trip(tmp_path: Path) -> None:
     report = _report(_row("runc", P, F, note="in a way", key="k"), _row("runsc", S, reused=True))
     write_report(report, tmp_path / "build")

@@ -159,7 +159,7 @@ class _Check:
         self._place.finish(self._root)
         children = [each for each in graph.root.children if each.media_type in MANIFEST_TYPES]
         self._platforms = {str(each.platform): each.digest for each in children if each.platform is not None}
-        if len(self._platforms) != len(graph.nodes) - 1:
+        if not self._platforms or len(self._platforms) != len(graph.nodes) - 1:
             raise ArchiveRefused(f"{self._name}: {self._root.digest}: it is not an index of platforms alone")
         if not any(set(each.subjects) == self._digests for each in self._signatures):
             raise IntegrityError(

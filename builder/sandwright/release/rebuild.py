@@ -35,6 +35,9 @@ def rebuild(
     `published` is a layout with what was published. With `platforms`, only those are made and compared. Raise
     IntegrityError with the first difference, and what building raises.
     """
+    if absent := [each for each in platforms if each not in made.parameters.platforms]:
+        made_for = ", ".join(made.parameters.platforms)
+        raise IntegrityError(f"it was not made for {', '.join(absent)}, only for {made_for}")
     chosen = [each for each in made.parameters.platforms if not platforms or each in platforms]
     with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as place:
         images, output = Path(place, "images"), Path(place, "build")
