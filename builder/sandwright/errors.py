@@ -118,7 +118,7 @@ class BuildError(SandwrightError):
 
 
 class VerdictError(SandwrightError):
-    """Checks ran, and at least one did not pass."""
+    """Checks ran and at least one did not pass, or nothing was checked."""
 
     exit_code = 12
 

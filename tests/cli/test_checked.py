@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 import layouts
 from sandwright.checked import Checked, require_checked
 from sandwright.cli import program
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
+from sandwright.cli.parsing import find
 from sandwright.cli.program import execute, main
 from sandwright.errors import VerdictError
 
@@ -141,6 +143,17 @@ def test_with_nothing_to_check(
 ) -> None:
     assert main([name, *words.split()]) not in (0, 1)
     assert EMPTY[name][words] in capsys.readouterr().err
+
+
+def test_the_hooks_check_something() -> None:
+    """pre-commit gives all files that match to one call, which has to take them."""
+    hooks = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text())
+    assert hooks
+    for hook in hooks:
+        command = find(hook["entry"].split()[1])
+        assert command.checks, hook["id"]
+        assert not command.checks_if or f"--{command.checks_if}" in hook["entry"].split(), hook["id"]
+        assert hook.get("pass_filenames") is False or command.positional[0].repeatable, hook["id"]
 
 
 def fake(name: str, checks_if: str = "") -> Command:
