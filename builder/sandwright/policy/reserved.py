@@ -1,41 +1,99 @@
-"""What is sandwright's own on the host: no policy can grant it, as it decides what a sandbox is."""
+"""What is sandwright's own on the host: no policy can grant it, as it decides what a sandbox is.
+
+The paths come from the facts of the host, so every caller that resolves a policy has them. Those below the
+home hold for any facts, also for facts that were written by hand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import followed, is_inside
-from sandwright.policy.rules import PathRule
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.facts import STATE_KEYS, HostFacts
+from sandwright.policy.paths import ancestors, followed, is_inside
+from sandwright.policy.rules import PathRule, PathRules
 from sandwright.policy.source import BUILT_IN, Faults
 
+HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
+"""Below the home: rendered sandboxes of all projects, running sessions, the key of the render cache."""
 
-@dataclass(frozen=True)
-class Reserved:
-    """Directories that no grant can name. Of a grant of what is above, `hidden` ones are left out."""
+READONLY = (".cache/sandwright", ".config/sandwright")
+"""Below the home: programs and images that run outside, the user's policy and approvals."""
 
-    hidden: Sequence[str] = ()
-    readonly: Sequence[str] = ()
-
-    def rules(self, facts: HostFacts) -> Iterator[PathRule]:
-        """A rule for each of them."""
-        for directory in self.hidden:
-            path, through = followed(directory, facts)
-            yield PathRule(path, "deny", "policy", BUILT_IN, directory, "sandwright's own", through)
-        for directory in self.readonly:
-            path, through = followed(directory, facts)
-            yield PathRule(path, "readonly", "policy", BUILT_IN, directory, "sandwright's own", through)
+_INSTALLATION = "what sandwright is loaded from"
 
 
-NOTHING = Reserved()
+def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
+    """A rule for each reserved path: sandwright's state, its configuration, its installation."""
+    hidden = [*facts.reserved_hidden, *(f"{facts.home}/{name}" for name in HIDDEN)]
+    readonly = [*facts.reserved_readonly, *(f"{facts.home}/{name}" for name in READONLY)]
+    for directory in dict.fromkeys(hidden):
+        yield _rule(directory, "deny", "sandwright's own", facts)
+    for directory in dict.fromkeys(readonly):
+        yield _rule(directory, "readonly", "sandwright's own", facts)
+    for directory in facts.installation:
+        yield _rule(directory, "readonly", _INSTALLATION, facts)
+
+
+def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFacts) -> Iterator[PathRule]:
+    """Those of the reserved rules that take something away from what `before` allows."""
+    there = {rule.path for rule in rules if facts.kind(rule.path) is not None}
+    for rule in rules:
+        readable = rule.kind == "deny" and before.shows_host(rule.path)
+        if rule.path not in there:  # what is above may be held already
+            readable = before.changes_host(rule.path) and there.isdisjoint(ancestors(rule.path))
+        if readable or (rule.path in there and before.changes_host(rule.path)):
+            yield rule
 
 
 def reserved_faults(grants: Iterable[PathRule], own: Sequence[PathRule], faults: Faults) -> None:
     """A fault for each grant of such a directory, or of something in it."""
+    closed = [rule for rule in own if rule.why != _INSTALLATION]  # what is read of it gives nothing away
     for grant in grants:
-        for rule in own:
+        for rule in closed:
             if is_inside(grant.path, rule.path):
                 message = f"is in {rule.path}, where sandwright keeps what decides over sandboxes"
                 faults.add(grant.source, f"{grant.written} {message}: no policy can grant it")
                 break
+
+
+def unheld(
+    reserved: Iterable[PathRule], tree: PathRules, facts: HostFacts, declaration: Declaration
+) -> Iterator[str]:
+    """A line for each reserved rule that a method can't hold; no `degrade` accepts that."""
+    for rule in reserved if declaration.enforces else ():
+        lacking = (declaration.of(feature) for feature in _features(rule, tree, facts))
+        support = next((each for each in lacking if each.level == "cannot"), None)
+        if support is not None:
+            yield _refusal(rule, tree, declaration.method, support.reason)
+
+
+def _features(rule: PathRule, tree: PathRules, facts: HostFacts) -> Iterator[str]:
+    """What a method has to be able to do, to hold a reserved rule."""
+    parent = rule.path.rpartition("/")[0] or "/"
+    if not tree.changes_host(parent):
+        yield "filesystem.deny" if rule.kind == "deny" else "filesystem.read"
+        return
+    yield "filesystem.deny-inside" if rule.kind == "deny" else "filesystem.readonly"
+    if facts.kind(rule.path) is None:
+        inside = is_inside(rule.path, followed(facts.project, facts)[0])
+        yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
+
+
+def _refusal(rule: PathRule, tree: PathRules, method: str, reason: str) -> str:
+    what = "from being read and written" if rule.kind == "deny" else "from being written"
+    grants = (grant for path in ancestors(rule.path) for grant in tree.at(path) if grant.writable)
+    grant = next(grants, None)
+    through = f" with write {grant.written or grant.path} ({grant.source})" if grant else ""
+    elsewhere = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
+    return (
+        f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{elsewhere}, or "
+        "take another method; degrade can't accept this"
+    )
+
+
+def _rule(directory: str, kind: str, why: str, facts: HostFacts) -> PathRule:
+    path, through = followed(directory, facts)
+    return PathRule(
+        path, "deny" if kind == "deny" else "readonly", "policy", BUILT_IN, directory, why, through
+    )
