@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import STATE_KEYS, HostFacts
-from sandwright.policy.paths import ancestors, followed, is_inside
+from sandwright.policy.paths import ancestors, followed, is_inside, same_name
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.policy.source import BUILT_IN, Faults
 
@@ -39,10 +39,9 @@ def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFact
     """Those of the reserved rules that take something away from what `before` allows."""
     there = {rule.path for rule in rules if facts.kind(rule.path) is not None}
     for rule in rules:
-        readable = rule.kind == "deny" and before.shows_host(rule.path)
-        if rule.path not in there:  # what is above may be held already
-            readable = before.changes_host(rule.path) and there.isdisjoint(ancestors(rule.path))
-        if readable or (rule.path in there and before.changes_host(rule.path)):
+        changes, exists = before.changes_host(rule.path), rule.path in there
+        held = not exists and not there.isdisjoint(ancestors(rule.path))
+        if (changes and not held) or (exists and rule.kind == "deny" and before.shows_host(rule.path)):
             yield rule
 
 
@@ -57,22 +56,26 @@ def reserved_faults(grants: Iterable[PathRule], own: Sequence[PathRule], faults:
                 break
 
 
-def unheld(
-    reserved: Iterable[PathRule], tree: PathRules, facts: HostFacts, declaration: Declaration
-) -> Iterator[str]:
-    """A line for each reserved rule that a method can't hold; no `degrade` accepts that."""
-    for rule in reserved if declaration.enforces else ():
-        lacking = (declaration.of(feature) for feature in _features(rule, tree, facts))
+def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
+    """A line for each reserved path that a method leaves open under a policy's rules.
+
+    What counts are the grants alone: a denial between one and the path may be what the policy degrades.
+    """
+    grants = PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
+    closed = list(reserved_rules(facts)) if declaration.enforces else []
+    refused: set[str] = set()
+    for rule in rules_in_force(closed, grants, facts):
+        lacking = (declaration.of(feature) for feature in _features(rule, grants, facts))
         support = next((each for each in lacking if each.level == "cannot"), None)
-        if support is not None:
-            yield _refusal(rule, tree, declaration.method, support.reason)
+        if support is not None and refused.isdisjoint(ancestors(rule.path)):
+            refused.add(rule.path)
+            yield _refusal(rule, grants, declaration.method, support.reason)
 
 
-def _features(rule: PathRule, tree: PathRules, facts: HostFacts) -> Iterator[str]:
+def _features(rule: PathRule, grants: PathRules, facts: HostFacts) -> Iterator[str]:
     """What a method has to be able to do, to hold a reserved rule."""
-    parent = rule.path.rpartition("/")[0] or "/"
-    if not tree.changes_host(parent):
-        yield "filesystem.deny" if rule.kind == "deny" else "filesystem.read"
+    if not grants.changes_host(rule.path):
+        yield "filesystem.deny"
         return
     yield "filesystem.deny-inside" if rule.kind == "deny" else "filesystem.readonly"
     if facts.kind(rule.path) is None:
@@ -80,10 +83,9 @@ def _features(rule: PathRule, tree: PathRules, facts: HostFacts) -> Iterator[str
         yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
 
 
-def _refusal(rule: PathRule, tree: PathRules, method: str, reason: str) -> str:
+def _refusal(rule: PathRule, grants: PathRules, method: str, reason: str) -> str:
     what = "from being read and written" if rule.kind == "deny" else "from being written"
-    grants = (grant for path in ancestors(rule.path) for grant in tree.at(path) if grant.writable)
-    grant = next(grants, None)
+    grant = next((each for each in grants.deciding(rule.path) if each.writable), None)
     through = f" with write {grant.written or grant.path} ({grant.source})" if grant else ""
     elsewhere = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
     return (

@@ -131,9 +131,8 @@ def _filesystem(
     before = PathRules(rules, startup=startup, key=key)
     protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
     closed = tuple(reserved_rules(facts))
-    reserved = tuple(rules_in_force(closed, before, facts))
     rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
-    rules += reserved
+    rules += rules_in_force(closed, before, facts)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
@@ -150,7 +149,6 @@ def _filesystem(
         protections=names,
         unprotected=unprotected,
         links=tuple(replaceable((*rules, *protected, *own, *closed), tree)),
-        reserved=reserved,
         tmp=tmp.value,
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,

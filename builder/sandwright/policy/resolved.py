@@ -27,8 +27,8 @@ class Filesystem:
     `rules` are those that hold, parents before children. `protected` are the names below writable paths that
     exist; where they would be writable they are among `rules` too. `protections` say which names are
     protected wherever they appear. `links` are those that a restriction leads through and the sandbox can
-    replace. `reserved` are sandwright's own paths among the rules. `startup` can be read where no rule says
-    anything. `tmp` is the temporary directory's mode, and `tmp_path` where the sandbox sees it.
+    replace. `startup` can be read where no rule says anything. `tmp` is the temporary
+    directory's mode, and `tmp_path` where the sandbox sees it.
     """
 
     rules: tuple[PathRule, ...]
@@ -37,7 +37,6 @@ class Filesystem:
     protections: tuple[Protection, ...]
     unprotected: tuple[Unprotected, ...]
     links: tuple[ReplaceableLink, ...]
-    reserved: tuple[PathRule, ...]
     tmp: TmpMode
     tmp_path: str
     tree: PathRules = field(repr=False, compare=False)

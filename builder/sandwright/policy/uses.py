@@ -86,8 +86,8 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
             else:
                 refused.append(_refusal(method, use, support))
     advice = [_advice(method)] if refused else []
-    files = policy.filesystem
-    if found := [*refused, *advice, *unheld(files.reserved, files.tree, policy.facts, declaration)]:
+    open_ = unheld(policy.filesystem.rules, policy.facts, declaration)
+    if found := [*refused, *advice, *open_]:
         raise RenderError("\n".join(found))
     return tuple(findings)
 
