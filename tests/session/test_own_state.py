@@ -73,6 +73,38 @@ def test_a_rendered_launcher_holds_it(project: Project) -> None:
     assert ended.stdout == b"free\n", ended
 
 
+OUT = {
+    "in the project": "build/sandbox",
+    "in another grant": "../granted/out",
+    "behind a link in the project": "link/out",
+    "behind a link into the project": "../into/out",
+}
+
+
+@pytest.mark.parametrize("out", OUT)
+def test_nothing_is_rendered_where_the_sandbox_could_replace_it(project: Project, out: str) -> None:
+    for name in ("granted", "apart"):
+        (project.home / name).mkdir()
+    (project.root / "link").symlink_to(project.home / "apart")
+    (project.home / "into").symlink_to(project.root)
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/granted]}\n")
+    ended = project.sandwright("render", "--out", OUT[out])
+    assert ended.returncode == 64, ended
+    assert b"can be written from inside a sandbox of bwrap" in ended.stderr
+    assert list(project.home.glob("**/launch")) == []
+    assert project.sandwright("render", "--out", "../apart/out").returncode == 0
+    assert project.sandwright("render").returncode == 0
+
+
+def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project: Project) -> None:
+    """The default directory is a protected name, which Landlock can't hold in a writable directory."""
+    project.policy.write_text(LANDLOCK.replace(", WRITE", ""))
+    ended = project.sandwright("render")
+    assert b"can be written from inside a sandbox of landlock" in ended.stderr, ended
+    assert not (project.root / ".sandbox/landlock/launch").exists()
+    assert project.sandwright("render", "--out", "../out").returncode == 0
+
+
 def _entry(project: Project) -> Path:
     """The entry of the render cache for a run that was made just now."""
     assert project.run("true").returncode == 0

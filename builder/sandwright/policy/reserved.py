@@ -56,12 +56,14 @@ def reserved_faults(grants: Iterable[PathRule], own: Sequence[PathRule], faults:
                 break
 
 
-def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
-    """A line for each reserved path that a method leaves open under a policy's rules.
+def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
+    """The grants among rules, without what takes something away again, which a policy may degrade."""
+    return PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
 
-    What counts are the grants alone: a denial between one and the path may be what the policy degrades.
-    """
-    grants = PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
+
+def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
+    """A line for each reserved path that a method leaves open under a policy's rules."""
+    grants = granting(rules, facts)
     closed = list(reserved_rules(facts)) if declaration.enforces else []
     refused: set[str] = set()
     for rule in rules_in_force(closed, grants, facts):
