@@ -87,6 +87,13 @@ def test_the_installed_command_runs_nothing_that_the_environment_adds(
     ended = process.run(*words[way], "--version", cwd=planted, env={**os.environ, **added, **path})
     assert ended.text.startswith("sandwright ")
     assert not (tmp_path / "ran").exists()
+    (planted / "sandbox.yaml").write_text(
+        "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {write: [$PROJECT]}\n"
+    )
+    home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": ""}
+    with pytest.raises(process.CommandFailed, match="PYTHONPATH names"):
+        process.run(*words[way], "render", cwd=planted, env={**os.environ, **added, **path, **home})
+    assert not (tmp_path / "ran").exists()
 
 
 def test_top_level_is_the_fixed_one() -> None:

@@ -165,9 +165,8 @@ def _folders(changes: Callable[[str], bool]) -> Iterator[str]:
 
 def _added() -> Iterator[tuple[str, str]]:
     """What the caller's environment and way to start Python add, each with a sentence about it."""
-    if not sys.flags.ignore_environment:
-        for path in _listed("PYTHONPATH", os.pathsep):
-            yield path, f"PYTHONPATH names {path}"
+    for path in _listed("PYTHONPATH", os.pathsep):  # programs that launchers start may go by it, too
+        yield path, f"PYTHONPATH names {path}"
     if sys.pycache_prefix:
         path = _plain(sys.pycache_prefix)
         yield path, f"Python's cache is in {path}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import STATE_KEYS, HostFacts
-from sandwright.policy.paths import ancestors, followed, is_inside, same_name
+from sandwright.policy.paths import ancestors, depth, followed, is_inside, same_name
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.policy.source import BUILT_IN, Faults
 
@@ -64,7 +64,8 @@ def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
 def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
     """A line for each reserved path that a method leaves open under a policy's rules."""
     grants = granting(rules, facts)
-    closed = list(reserved_rules(facts)) if declaration.enforces else []
+    found = reserved_rules(facts) if declaration.enforces else ()
+    closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and what is in it
     refused: set[str] = set()
     for rule in rules_in_force(closed, grants, facts):
         lacking = (declaration.of(feature) for feature in _features(rule, grants, facts))
