@@ -147,6 +147,15 @@ def test_what_sandboxes_keep_can_be_granted_beside_the_keys(project: Path) -> No
     assert found.is_path_writable(f"{project.parent}/.local/state/sandwright/state/x/y")
 
 
+def test_they_are_hidden_before_there_was_a_first_run(project: Path) -> None:
+    """A sandbox that reads the home would see what other runs put there later."""
+    found = Policy.from_text(POLICY.replace("/usr", "$HOME").replace(", ~/.cache, ~/.local", "")).resolve()
+    assert found.is_path_readable(f"{project.parent}/.cache/pip")
+    for name in (".cache/sandwright/sessions", ".local/state/sandwright/keys"):
+        assert found.facts.kind(f"{project.parent}/{name}") == "directory"
+        assert not found.is_path_readable(f"{project.parent}/{name}/x")
+
+
 LACKING = ("filesystem.deny-inside", "filesystem.readonly", "filesystem.absent-elsewhere")
 
 

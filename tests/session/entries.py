@@ -12,8 +12,9 @@ from typing import Any
 from session.conftest import Project
 
 
-def entry(project: Project) -> tuple[Path, dict[str, Any]]:
-    """One that is there, and what it says."""
+def entry(project: Project, *, run: bool = False) -> tuple[Path, dict[str, Any]]:
+    """One that is there, or that a run makes, and what it says."""
+    assert not run or project.run("true").returncode == 0
     kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
     path = next(each for each in kept if b'"prepared"' in each.read_bytes())
     mac, _, body = path.read_bytes().partition(b"\n")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from session.conftest import WAIT, Project
+from session.entries import entry, write
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -106,89 +108,96 @@ def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project
 
 
 def _entry(project: Project) -> Path:
-    """The entry of the render cache for a run that was made just now."""
-    assert project.run("true").returncode == 0
-    (found,) = (
-        each
-        for each in (project.home / ".cache/sandwright/sessions").glob("*.json")
-        if b'"prepared"' in each.read_bytes()
-    )
-    return found
+    return entry(project, run=True)[0]
 
 
 def _evil(project: Project, data: bytes) -> bytes:
     """The same entry, which starts something else."""
     start = data.index(b"{")
-    entry = json.loads(data[start:])
-    entry["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
-    return data[:start] + json.dumps(entry).encode()
+    changed = json.loads(data[start:])
+    changed["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    return data[:start] + json.dumps(changed).encode()
 
 
 @pytest.mark.parametrize("mac", ["kept", "none", "zeros", "cut off"])
 def test_a_forged_entry_is_none(project: Project, mac: str) -> None:
-    entry = _entry(project)
-    forged = _evil(project, entry.read_bytes())
+    path = _entry(project)
+    forged = _evil(project, path.read_bytes())
     body = forged[forged.index(b"{") :]
-    entry.write_bytes(
+    path.write_bytes(
         {"kept": forged, "none": body, "zeros": b"0" * 64 + b"\n" + body, "cut off": b"\n" + body}[mac]
     )
     assert project.run("true").returncode == 0
     assert not (project.home / "pwned").exists()
-    assert b"pwned" not in entry.read_bytes()
+    assert b"pwned" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("field", ["environment", "digests", "starts", "wrap_terminal", "directory"])
 def test_all_of_an_entry_is_authenticated(project: Project, field: str) -> None:
     """Not only the words that are started."""
-    entry = _entry(project)
-    data = entry.read_bytes()
+    path = _entry(project)
+    data = path.read_bytes()
     start = data.index(b"{")
     changed = json.loads(data[start:])
     changed["prepared"][field] = type(changed["prepared"][field])()
-    entry.write_bytes(data[:start] + json.dumps(changed).encode())
+    path.write_bytes(data[:start] + json.dumps(changed).encode())
     assert project.run("true").returncode == 0
     assert (
-        json.loads(entry.read_bytes()[start:])["prepared"][field]
+        json.loads(path.read_bytes()[start:])["prepared"][field]
         == json.loads(data[start:])["prepared"][field]
     )
 
 
 def test_an_entry_of_another_request_is_none(project: Project) -> None:
     """It is authentic, and says what that other request starts."""
-    entry = _entry(project)
+    project.environment["SANDWRIGHT_TRUST"] = "1"
+    path, _ = entry(project, run=True)
     other = project.home / "other"
     other.mkdir()
     (other / "sandbox.yaml").write_text("schema: 1\nmethod: noop\nreason: a test\n")
-    before = {*entry.parent.glob("*.json")}
-    assert project.sandwright("run", "--trust-policy", "--", "true", cwd=other).returncode == 0
-    (theirs,) = (
-        each for each in {*entry.parent.glob("*.json")} - before if b'"prepared"' in each.read_bytes()
-    )
-    entry.write_bytes(theirs.read_bytes())
+    before = {*path.parent.glob("*.json")}
+    assert project.sandwright("run", "--", "true", cwd=other).returncode == 0
+    new = {*path.parent.glob("*.json")} - before
+    (theirs,) = (each for each in new if b'"prepared"' in each.read_bytes())
+    path.write_bytes(theirs.read_bytes())
     ended = project.run("touch", str(project.home / "pwned"))
     assert not (project.home / "pwned").exists(), ended
 
 
-@pytest.mark.parametrize("fault", ["open", "short", "link", "gone"])
+@pytest.mark.parametrize("fault", ["open", "short", "link", "pipe"])
 def test_a_key_that_others_could_know_is_not_used(project: Project, fault: str) -> None:
-    entry = _entry(project)
+    """Not even for an entry that it authenticates; the next run makes a new one."""
+    path, data = entry(project, run=True)
     (key,) = (project.home / ".local/state/sandwright/keys").iterdir()
     assert key.stat().st_mode & 0o777 == 0o600
     assert len(key.read_bytes()) == 32
-    forged = _evil(project, entry.read_bytes())
+    data["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    if fault == "short":
+        key.write_bytes(b"k")
+    write(project, path, data)
     if fault == "open":
         key.chmod(0o644)
-    elif fault == "short":
-        key.write_bytes(b"")
-    else:
+    elif fault != "short":
         key.rename(project.home / "key")
-        if fault == "link":
-            key.symlink_to(project.home / "key")
-    entry.write_bytes(forged)
+    if fault == "link":
+        key.symlink_to(project.home / "key")
+    elif fault == "pipe":
+        os.mkfifo(key, 0o600)
     assert project.run("touch", "ran").returncode == 0
     assert (project.root / "ran").exists()
     assert not (project.home / "pwned").exists()
-    assert project.run("true").returncode == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert len(key.read_bytes()) == 32
+    entry(project)
+
+
+def test_with_its_key_an_entry_is_used(project: Project) -> None:
+    """The control of the tests above: what they write would be started."""
+    path, data = entry(project, run=True)
+    data["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    write(project, path, data)
+    project.run("true")
+    assert (project.home / "pwned").exists()
 
 
 def test_without_a_place_for_the_key_nothing_is_kept(project: Project) -> None:
