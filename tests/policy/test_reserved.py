@@ -183,6 +183,26 @@ def _there() -> tuple[str, ...]:
     return (*names, "/h/.local/state/sandwright", *(f"/h/{name}" for name in HIDDEN))
 
 
+def test_a_link_to_them_that_can_be_replaced_is_refused() -> None:
+    """Though the directory that it leads to is out of reach."""
+    support = {name: Support("exact") for name in FEATURES if name != "filesystem.links"}
+    text = POLICY.replace(", ~/.cache, ~/.local", ", ~/open").replace("bwrap", "theirs")
+    text += "degrade: [{feature: filesystem.links, method: theirs, reason: a test}]\n"
+    policy = MergedPolicy.from_layers([layer(text, file="sandbox.yaml", methods=("theirs",))])
+    names = ("/", "/h", "/h/p", "/h/open", "/apart", "/apart/sandwright", "/apart/sandwright/sessions")
+    entries = dict.fromkeys(names, HostEntry("directory"))
+    for link in ("/h/.cache", "/h/open/cache"):
+        linked = {**entries, link: HostEntry("symlink", "/apart")}
+        linked |= {"/h/.cache": HostEntry("symlink", "/h/open/cache")} if link == "/h/open/cache" else {}
+        facts = HostFacts(os="linux", home="/h", project="/h/p", entries=linked)
+        declaration = Declaration("theirs", support)
+        if link == "/h/.cache":
+            render_with(policy.resolve(facts), declaration, lambda _: ())
+            continue
+        with pytest.raises(RenderError, match=r"can't keep the link /h/open/cache, .* degrade can't accept"):
+            render_with(policy.resolve(facts), declaration, lambda _: ())
+
+
 def test_a_method_that_has_no_grant_above_them_is_taken() -> None:
     support = {name: Support("exact") for name in FEATURES if name not in LACKING}
     text = "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {write: [$PROJECT]}\n"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import STATE_KEYS, HostFacts
+from sandwright.policy.links import through_replaceable
 from sandwright.policy.paths import ancestors, depth, followed, is_inside, same_name
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.policy.source import BUILT_IN, Faults
@@ -66,6 +67,7 @@ def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration
     grants = granting(rules, facts)
     found = reserved_rules(facts) if declaration.enforces else ()
     closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and what is in it
+    yield from _unheld_links(closed, grants, declaration)
     refused: set[str] = set()
     for rule in rules_in_force(closed, grants, facts):
         lacking = (declaration.of(feature) for feature in _features(rule, grants, facts))
@@ -73,6 +75,18 @@ def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration
         if support is not None and refused.isdisjoint(ancestors(rule.path)):
             refused.add(rule.path)
             yield _refusal(rule, grants, declaration.method, support.reason)
+
+
+def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: Declaration) -> Iterator[str]:
+    """A line for each link to a reserved path that the sandbox can replace for the next start."""
+    support = declaration.of("filesystem.links")
+    links = {link: rule for rule in closed for link in through_replaceable(rule.through, grants)}
+    for link, rule in links.items() if support.level == "cannot" else ():
+        yield (
+            f"{declaration.method} can't keep the link {link}, which leads to {rule.path} ({rule.why}), from "
+            f"being replaced: {support.reason}. Grant less, or put the directory itself there; degrade can't "
+            "accept this"
+        )
 
 
 def _features(rule: PathRule, grants: PathRules, facts: HostFacts) -> Iterator[str]:
