@@ -9,7 +9,14 @@ from __future__ import annotations
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 NAME = "sandwright"
+
+VARIABLES = ("HOME", "SANDWRIGHT_CACHE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+"""The variables that decide where these directories are."""
 
 
 def cache() -> str:
@@ -56,6 +63,37 @@ def passable() -> str:
 def runs() -> str:
     """Where launchers have the directory of each run, named as its container."""
     return os.path.join(runtime(), "runs")
+
+
+def downloads(environment: Mapping[str, str]) -> str:
+    """The cache of downloads and programs: `$SANDWRIGHT_CACHE`, or below XDG_CACHE_HOME or `~/.cache`."""
+    own, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
+    if own:
+        return os.path.abspath(os.path.expanduser(own))
+    # The XDG base directory specification says to ignore relative paths.
+    return os.path.join(shared if shared.startswith("/") else os.path.expanduser("~/.cache"), NAME)
+
+
+def config() -> str:
+    """The user's policy and approvals: below `$XDG_CONFIG_HOME`, or `~/.config`."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return os.path.join(base if base.startswith("/") else os.path.join(home(), ".config"), NAME)
+
+
+def keys() -> str:
+    """The key that authenticates the render cache; no variable moves it."""
+    return os.path.join(home(), ".local/state", NAME, "keys")
+
+
+def hidden() -> tuple[str, ...]:
+    """The directories that no sandbox sees (`policy.reserved` has the rules)."""
+    return tuple(map(os.path.normpath, (runtime(), cache(), keys())))
+
+
+def readonly() -> tuple[str, ...]:
+    """The directories that no sandbox writes, as programs outside take files from there."""
+    found = (os.path.dirname(cache()), downloads(os.environ), config())
+    return tuple(dict.fromkeys(map(os.path.normpath, found)))
 
 
 def private(path: str, *, passed: bool = False) -> str:

@@ -40,8 +40,8 @@ def test_wheel_holds_the_data_directories_and_nothing_else(wheel: Path) -> None:
     wanted |= {name.removeprefix("builder/") for name in tracked if name.startswith("builder/sandwright/")}
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
-    own = f"{wheel.name.split('-py3')[0]}.data/scripts/sandwright"
-    assert shipped == wanted | {own}
+    scripts = f"{wheel.name.split('-py3')[0]}.data/scripts"
+    assert shipped == wanted | {f"{scripts}/sandwright", f"{scripts}/sandwright-interpreter"}
 
 
 def test_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
@@ -56,9 +56,44 @@ def test_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None
     result = process.run(sys.executable, "-P", "-c", code, target, cwd=tmp_path)
     assert Path(result.text).is_relative_to(target)
     command = target / "bin" / "sandwright"  # a file of ours: pip's own would import what no run needs
-    environment = {**os.environ, "PYTHONPATH": str(target)}
-    assert process.run(command, "--help", cwd=tmp_path, env=environment).text.startswith("Usage: sandwright")
+    assert process.run(command, "--help", cwd=tmp_path).text.startswith("Usage: sandwright")
     assert "re" not in command.read_text().partition("import")[2].split()
+
+
+@pytest.mark.parametrize("way", ["command", "link", "link to a link", "python", "name"])
+def test_the_installed_command_runs_nothing_that_the_environment_adds(
+    wheel: Path, tmp_path: Path, way: str
+) -> None:
+    """A `sitecustomize` in PYTHONPATH, which may be the project's, else runs before anything of ours."""
+    target = tmp_path / "an environment"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps")
+    process.run(*pip, "--target", target, wheel, timeout=120)
+    command = target / "bin" / "sandwright"
+    (tmp_path / "link").symlink_to("an environment/bin/sandwright")
+    (tmp_path / "second").symlink_to(tmp_path / "link")
+    planted = tmp_path / "src"
+    planted.mkdir()
+    for name in ("sitecustomize", "usercustomize", "sandwright", "os", "json"):
+        (planted / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    words: dict[str, tuple[str | Path, ...]] = {
+        "command": (command,),
+        "link": (tmp_path / "link",),
+        "link to a link": (tmp_path / "second",),
+        "python": (sys.executable, "-E", "-P", command),
+        "name": ("env", "sandwright"),
+    }
+    added = {"PYTHONPATH": f"{planted}:.", "PYTHONSTARTUP": str(planted / "os.py"), "PYTHONUSERBASE": "."}
+    path = {"PATH": f"{command.parent}:{os.environ['PATH']}"}
+    ended = process.run(*words[way], "--version", cwd=planted, env={**os.environ, **added, **path})
+    assert ended.text.startswith("sandwright ")
+    assert not (tmp_path / "ran").exists()
+    (planted / "sandbox.yaml").write_text(
+        "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {write: [$PROJECT]}\n"
+    )
+    home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": ""}
+    with pytest.raises(process.CommandFailed, match="PYTHONPATH names"):
+        process.run(*words[way], "render", cwd=planted, env={**os.environ, **added, **path, **home})
+    assert not (tmp_path / "ran").exists()
 
 
 def test_top_level_is_the_fixed_one() -> None:

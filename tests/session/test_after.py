@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from session.conftest import Project
+from session.entries import entry, write
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -34,8 +35,7 @@ exec $after "$@"
 def native(project: Project) -> Project:
     """A project whose rendered sandbox is the stand-in."""
     assert project.run("true").returncode == 0
-    kept = (project.home / ".cache" / "sandwright" / "sessions").glob("*.json")
-    slot, data = next((path, data) for path in kept if "prepared" in (data := json.loads(path.read_text())))
+    slot, data = entry(project)
     folder = project.home / "standin"
     folder.mkdir()
     (folder / "launch").write_text(STANDIN)
@@ -47,7 +47,7 @@ def native(project: Project) -> Project:
         "directory": str(folder),
         "wrap": [str(folder / "launch")],
     }
-    slot.write_text(json.dumps(data))
+    write(project, slot, data)
     return project
 
 

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sandwright import inputs
 from session.conftest import WAIT, Project
+from session.entries import entry, write
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -42,7 +42,8 @@ main()
 STARTING = """
 cli cli.commands cli.commands.command cli.commands.everyday cli.commands.options cli.functions cli.parsing
 cli.program cli.running digests gitindex inputs places policy policy.agents session session.after
-session.elsewhere session.render_cache session.request session.run session.state session.trust signalling
+session.cache_key session.elsewhere session.render_cache session.request session.run session.state
+session.trust signalling
 smalljson visible
 """
 ENDING = "digests folding places session session.after session.apart session.left_behind smalljson visible"
@@ -86,22 +87,16 @@ def _ours(names: set[str]) -> set[str]:
     return {each for each in names if each.startswith("sandwright.")}
 
 
-def _slot(project: Project) -> Path:
-    kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
-    return next(path for path in kept if "prepared" in json.loads(path.read_text()))
-
-
 def _asked(project: Project) -> set[str]:
     """The kinds of questions that were asked."""
-    return {kind for kind, _, _ in json.loads(_slot(project).read_text())["asked"]}
+    return {kind for kind, _, _ in entry(project)[1]["asked"]}
 
 
 def _another(project: Project, kind: str) -> None:
     """Have one answer of a kind as if it had been another when it was kept."""
-    slot = _slot(project)
-    data: dict[str, Any] = json.loads(slot.read_text())
+    slot, data = entry(project)
     next(each for each in data["asked"] if each[0] == kind)[2] = ["another"]
-    slot.write_text(json.dumps(data))
+    write(project, slot, data)
 
 
 ELSEWHERE = {"minute", "names", "owner"}

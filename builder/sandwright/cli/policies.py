@@ -33,8 +33,9 @@ def render(
 ) -> Checked:
     """Render the artifacts of a policy, with a manifest of their digests."""
     from sandwright.cli.artifacts import changes  # noqa: PLC0415
+    from sandwright.methods.registry import declaration  # noqa: PLC0415
     from sandwright.methods.registry import render as render_method  # noqa: PLC0415
-    from sandwright.policy.installation import refuse_changeable  # noqa: PLC0415
+    from sandwright.policy.installation import refuse_changeable, refuse_replaceable  # noqa: PLC0415
 
     out = out or str(Path(policy).parent / ".sandbox")
     if not check and not diff:
@@ -47,6 +48,8 @@ def render(
     checked = Checked()
     for name in method or resolved.methods:
         rendered = render_method(resolved, name)
+        if not (facts or check or diff):  # with others' facts it is for reviewers
+            refuse_replaceable(resolved, declaration(name), str(Path(out) / name))
         for finding in rendered.findings:
             if finding.kind != "left-out" or not (check or diff):
                 console.line(str(finding))

@@ -17,17 +17,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from sandwright import places
 from sandwright.errors import HostError
 from sandwright.image.lock import LockedPackage
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
     """The cache's directory: SANDWRIGHT_CACHE, else `sandwright` in XDG_CACHE_HOME, else in `~/.cache`."""
-    own, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
-    if own:
-        return Path(own).expanduser().absolute()
-    # The XDG base directory specification says to ignore relative paths.
-    return (Path(shared) if shared.startswith("/") else Path("~/.cache").expanduser()) / "sandwright"
+    return Path(places.downloads(environment))
 
 
 class Cache:

@@ -1,11 +1,12 @@
 """Looks at a host for what one policy needs to know of it, and records that.
 
 Only names, kinds and links are looked at, what Git says of its own directories, and the seccomp profile that
-the policy names; no other file is opened. Nothing is written.
+the policy names; no other file is opened. Nothing is written, but sandwright's own directories are made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pwd
@@ -15,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from sandwright import places
 from sandwright.errors import HostError, UsageError
 from sandwright.inputs import InputTracker, is_cover, sockets_of
 from sandwright.policy import planted, spelling
@@ -23,10 +25,11 @@ from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
 from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
-from sandwright.policy.merged import MergedPolicy, users_directory
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
-from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
+from sandwright.policy.paths import MAX_LINKS, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
+from sandwright.policy.reserved import reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
@@ -75,7 +78,7 @@ def collect(
     facts = replace(facts, git_directories=git.directories, git_files=git.files)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, inputs))
-    facts = _with_installation(policy, facts, inputs)
+    facts = _with_installation(policy, _with_reserved(policy, facts, inputs), inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
 
 
@@ -114,11 +117,31 @@ def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
 def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
     """The facts with the parts of this program's installation that the policy would let be written."""
     ask_installation(inputs)
-    writable = _canonical(policy, facts, "write")
-    writable += [facts.tmp] if policy.settings.value("filesystem.tmp") == "shared" else []
     seen = observe(facts, directories(), inputs=inputs)
-    parts = writable_parts(seen, writable)
+    parts = writable_parts(seen, _writable_roots(policy, facts))
     return replace(observe(facts, parts, inputs=inputs), installation=parts)
+
+
+def _with_reserved(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
+    """The facts with sandwright's own directories, made where the sandbox could see or make them later."""
+    for directory in places.hidden():
+        with contextlib.suppress(HostError):
+            places.private(directory)
+    inputs.ask_all(("variable", name) for name in places.VARIABLES)
+    facts = replace(facts, reserved_hidden=places.hidden(), reserved_readonly=places.readonly())
+    writable = _writable_roots(policy, facts)
+    found = {rule.written: rule.path for rule in reserved_rules(facts)}
+    for directory, path in found.items():
+        if any(is_inside(path, root) for root in writable):
+            with contextlib.suppress(OSError):
+                os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as the others are made
+    return observe(facts, found, inputs=inputs)
+
+
+def _writable_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+    """The canonical directories that a policy lets a sandbox write on the host."""
+    shared = policy.settings.value("filesystem.tmp") == "shared"
+    return [*_canonical(policy, facts, "write"), *([facts.tmp] if shared else [])]
 
 
 def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
@@ -332,7 +355,7 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
-    found += [users_directory(facts), *(layer.file for layer in policy.layers if layer.file is not None)]
+    found += [layer.file for layer in policy.layers if layer.file is not None]
     spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
     for text, _ in spelled:
         try:

@@ -46,6 +46,10 @@ KEPT = ".local/state/sandwright"
 """Where sandboxes keep what outlives a run, below the home."""
 
 
+STATE_KEYS = f"{KEPT}/keys"
+"""Where sandwright keeps its keys, below the home: beside what sandboxes keep, and in none of them."""
+
+
 def kept(home: str, project: str) -> dict[str, str]:
     """Where sandboxes keep what outlives a run, by variable: a user's `$STATE`, and `$CACHE` of a project.
 
@@ -80,7 +84,9 @@ class HostFacts:
     `git_worktree_fault` why they are not believed. `sockets` are the Unix sockets that
     somebody listens on where the policy shows the host. `texts` holds the files that the policy takes over,
     by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
-    writable ones from which this program and its interpreter are loaded. `case_sensitive` is about the volume
+    writable ones from which this program and its interpreter are loaded. `reserved_hidden` and
+    `reserved_readonly` are sandwright's own directories where the environment names others than those below
+    the home (`policy.reserved`). `case_sensitive` is about the volume
     of the home directory. `memory` are the machine's bytes, 0 when nobody knows, and `controllers` what
     control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
     """
@@ -105,6 +111,8 @@ class HostFacts:
     sockets: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     installation: tuple[str, ...] = ()
+    reserved_hidden: tuple[str, ...] = ()
+    reserved_readonly: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     git_worktree: tuple[str, ...] = ()
     git_worktree_fault: str = ""
@@ -165,7 +173,11 @@ class HostFacts:
         return cls(**_decoded(data))
 
 
-_LISTS = ("git_directories", "git_worktree", "sockets", "installation", "controllers", "named")
+_PATHS = (
+    *("git_directories", "git_worktree", "sockets", "installation", "named"),
+    *("reserved_hidden", "reserved_readonly"),
+)
+_LISTS = (*_PATHS, "controllers")
 
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
@@ -219,7 +231,7 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             for key, text in value.items():
                 if not isinstance(text, str):
                     yield f"environment.{key}", "must be text"
-        case "git_directories" | "git_worktree" | "sockets" | "installation" | "named":
+        case _ if name in _PATHS:
             for index, path in enumerate(value):
                 yield from _path_faults(f"{name}[{index}]", path)
         case "entries":

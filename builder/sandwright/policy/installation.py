@@ -22,8 +22,10 @@ from typing import get_args
 from sandwright import process
 from sandwright.errors import UsageError
 from sandwright.inputs import InputTracker
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, followed, is_inside
+from sandwright.policy.reserved import granting
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import Room, data_path
 
@@ -103,6 +105,27 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
             raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
 
 
+def refuse_replaceable(policy: ResolvedPolicy, declaration: Declaration, directory: str) -> None:
+    """Raise UsageError where the sandbox could replace what is rendered into a directory."""
+    tree, path = policy.filesystem.tree, os.path.realpath(directory)
+    if not declaration.enforces:
+        return
+    open_ = _changeable(_plain(directory), tree.changes_host)
+    if not open_ and granting(policy.filesystem.rules, policy.facts).changes_host(path):
+        rule = tree.deciding(path)[0]
+        feature = "protect" if rule.origin == "protected" else _HOLDING.get(rule.kind, "write")
+        open_ = declaration.of(f"filesystem.{feature}").level == "cannot"
+    if open_:
+        raise UsageError(
+            f"{directory} can be written from inside a sandbox of {declaration.method}, and launchers run on "
+            "the host: give --out a directory that the policy doesn't let be written"
+        )
+
+
+_HOLDING = {"deny": "deny-inside", "readonly": "readonly"}
+"""What a method has to be able to do, to hold a rule inside what may be written."""
+
+
 def _is_ours() -> bool:
     """Whether this process runs our program: else it is our caller's, with code of its own."""
     return "sandwright.cli" in sys.modules and not _is_invoke()
@@ -142,9 +165,8 @@ def _folders(changes: Callable[[str], bool]) -> Iterator[str]:
 
 def _added() -> Iterator[tuple[str, str]]:
     """What the caller's environment and way to start Python add, each with a sentence about it."""
-    if not sys.flags.ignore_environment:
-        for path in _listed("PYTHONPATH", os.pathsep):
-            yield path, f"PYTHONPATH names {path}"
+    for path in _listed("PYTHONPATH", os.pathsep):  # programs that launchers start may go by it, too
+        yield path, f"PYTHONPATH names {path}"
     if sys.pycache_prefix:
         path = _plain(sys.pycache_prefix)
         yield path, f"Python's cache is in {path}"

@@ -12,7 +12,6 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
 from sandwright.policy.layers import MergedSettings, base, merged, seccomp_file, spelled_paths
 from sandwright.policy.load import Layer
-from sandwright.policy.paths import canonical
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.source import Faults, PolicySource
@@ -90,8 +89,7 @@ class MergedPolicy:
     def resolve(self, facts: HostFacts) -> ResolvedPolicy:
         """Put the policy on the host of `facts`. Raise like `sandwright.policy.resolve.resolve`."""
         files = [layer.file for layer in self.layers if layer.file is not None]
-        own = [path for path in [users_directory(facts)] if facts.kind(canonical(path, facts)) is not None]
-        return resolve(self.settings, facts, floor=self.floor, files=[*files, *own])
+        return resolve(self.settings, facts, floor=self.floor, files=files)
 
     def project_file(self) -> str | None:
         """The project's own file, None for a policy without one."""
@@ -132,12 +130,6 @@ class MergedPolicy:
     def seccomp_file(self) -> str:
         """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""
         return seccomp_file(self.settings)
-
-
-def users_directory(facts: HostFacts) -> str:
-    """Where the user's own policy and the user's word for those of others are: read-only inside."""
-    base = facts.environment.get("XDG_CONFIG_HOME", "")
-    return f"{base if base.startswith('/') else f'{facts.home}/.config'}/sandwright"
 
 
 def _stacked(given: Sequence[Layer]) -> MergedSettings:

@@ -1,41 +1,118 @@
-"""What is sandwright's own on the host: no policy can grant it, as it decides what a sandbox is."""
+"""What is sandwright's own on the host: no policy can grant it, as it decides what a sandbox is.
+
+The paths come from the facts of the host, so every caller that resolves a policy has them. Those below the
+home hold for any facts, also for facts that were written by hand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import followed, is_inside
-from sandwright.policy.rules import PathRule
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.facts import STATE_KEYS, HostFacts
+from sandwright.policy.links import through_replaceable
+from sandwright.policy.paths import ancestors, depth, followed, is_inside, same_name
+from sandwright.policy.rules import PathRule, PathRules
 from sandwright.policy.source import BUILT_IN, Faults
 
+HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
+"""Below the home: rendered sandboxes of all projects, running sessions, the key of the render cache."""
 
-@dataclass(frozen=True)
-class Reserved:
-    """Directories that no grant can name. Of a grant of what is above, `hidden` ones are left out."""
+READONLY = (".cache/sandwright", ".config/sandwright")
+"""Below the home: programs and images that run outside, the user's policy and approvals."""
 
-    hidden: Sequence[str] = ()
-    readonly: Sequence[str] = ()
-
-    def rules(self, facts: HostFacts) -> Iterator[PathRule]:
-        """A rule for each of them."""
-        for directory in self.hidden:
-            path, through = followed(directory, facts)
-            yield PathRule(path, "deny", "policy", BUILT_IN, directory, "sandwright's own", through)
-        for directory in self.readonly:
-            path, through = followed(directory, facts)
-            yield PathRule(path, "readonly", "policy", BUILT_IN, directory, "sandwright's own", through)
+_INSTALLATION = "what sandwright is loaded from"
 
 
-NOTHING = Reserved()
+def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
+    """A rule for each reserved path: sandwright's state, its configuration, its installation."""
+    hidden = [*facts.reserved_hidden, *(f"{facts.home}/{name}" for name in HIDDEN)]
+    readonly = [*facts.reserved_readonly, *(f"{facts.home}/{name}" for name in READONLY)]
+    for directory in dict.fromkeys(hidden):
+        yield _rule(directory, "deny", "sandwright's own", facts)
+    for directory in dict.fromkeys(readonly):
+        yield _rule(directory, "readonly", "sandwright's own", facts)
+    for directory in facts.installation:
+        yield _rule(directory, "readonly", _INSTALLATION, facts)
+
+
+def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFacts) -> Iterator[PathRule]:
+    """Those of the reserved rules that take something away from what `before` allows."""
+    there = {rule.path for rule in rules if facts.kind(rule.path) is not None}
+    for rule in rules:
+        changes, exists = before.changes_host(rule.path), rule.path in there
+        held = not exists and not there.isdisjoint(ancestors(rule.path))
+        if (changes and not held) or (exists and rule.kind == "deny" and before.shows_host(rule.path)):
+            yield rule
 
 
 def reserved_faults(grants: Iterable[PathRule], own: Sequence[PathRule], faults: Faults) -> None:
     """A fault for each grant of such a directory, or of something in it."""
+    closed = [rule for rule in own if rule.why != _INSTALLATION]  # what is read of it gives nothing away
     for grant in grants:
-        for rule in own:
+        for rule in closed:
             if is_inside(grant.path, rule.path):
                 message = f"is in {rule.path}, where sandwright keeps what decides over sandboxes"
                 faults.add(grant.source, f"{grant.written} {message}: no policy can grant it")
                 break
+
+
+def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
+    """The grants among rules, without what takes something away again, which a policy may degrade."""
+    return PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
+
+
+def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
+    """A line for each reserved path that a method leaves open under a policy's rules."""
+    grants = granting(rules, facts)
+    found = reserved_rules(facts) if declaration.enforces else ()
+    closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and what is in it
+    yield from _unheld_links(closed, grants, declaration)
+    refused: set[str] = set()
+    for rule in rules_in_force(closed, grants, facts):
+        lacking = (declaration.of(feature) for feature in _features(rule, grants, facts))
+        support = next((each for each in lacking if each.level == "cannot"), None)
+        if support is not None and refused.isdisjoint(ancestors(rule.path)):
+            refused.add(rule.path)
+            yield _refusal(rule, grants, declaration.method, support.reason)
+
+
+def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: Declaration) -> Iterator[str]:
+    """A line for each link to a reserved path that the sandbox can replace for the next start."""
+    support = declaration.of("filesystem.links")
+    links = {link: rule for rule in closed for link in through_replaceable(rule.through, grants)}
+    for link, rule in links.items() if support.level == "cannot" else ():
+        yield (
+            f"{declaration.method} can't keep the link {link}, which leads to {rule.path} ({rule.why}), from "
+            f"being replaced: {support.reason}. Grant less, or put the directory itself there; degrade can't "
+            "accept this"
+        )
+
+
+def _features(rule: PathRule, grants: PathRules, facts: HostFacts) -> Iterator[str]:
+    """What a method has to be able to do, to hold a reserved rule."""
+    if not grants.changes_host(rule.path):
+        yield "filesystem.deny"
+        return
+    yield "filesystem.deny-inside" if rule.kind == "deny" else "filesystem.readonly"
+    if facts.kind(rule.path) is None:
+        inside = is_inside(rule.path, followed(facts.project, facts)[0])
+        yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
+
+
+def _refusal(rule: PathRule, grants: PathRules, method: str, reason: str) -> str:
+    what = "from being read and written" if rule.kind == "deny" else "from being written"
+    grant = next((each for each in grants.deciding(rule.path) if each.writable), None)
+    through = f" with write {grant.written or grant.path} ({grant.source})" if grant else ""
+    elsewhere = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
+    return (
+        f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{elsewhere}, or "
+        "take another method; degrade can't accept this"
+    )
+
+
+def _rule(directory: str, kind: str, why: str, facts: HostFacts) -> PathRule:
+    path, through = followed(directory, facts)
+    return PathRule(
+        path, "deny" if kind == "deny" else "readonly", "policy", BUILT_IN, directory, why, through
+    )

@@ -21,7 +21,7 @@ from sandwright.policy.path_resolver import (
     with_exceptions,
 )
 from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
-from sandwright.policy.reserved import NOTHING, Reserved, reserved_faults
+from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
     Credentials,
     Degrade,
@@ -51,11 +51,10 @@ def resolve(
     *,
     floor: MergedSettings | None = None,
     files: Sequence[str] = (),
-    reserved: Reserved = NOTHING,
 ) -> ResolvedPolicy:
     """Put merged settings on a host. `files` are the policy's own, which stay read-only inside.
 
-    So does the seccomp profile that it takes from a file. `reserved` can't be granted.
+    So does the seccomp profile that it takes from a file. sandwright's own paths can't be granted.
 
     Raise UsageError for a project that is a home or system directory, DocumentError for paths that can't be
     what they say here, and for attempts to loosen the floor.
@@ -65,8 +64,8 @@ def resolve(
     secrets = _secret_sources(settings)
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)
-    filesystem = _filesystem(settings, resolver, faults, [*files, *taken], reserved)
-    network = _network(settings, resolver, filesystem.tree, faults, reserved)
+    filesystem = _filesystem(settings, resolver, faults, [*files, *taken])
+    network = _network(settings, resolver, filesystem.tree, faults)
     if floor is not None:
         check_paths(floor, filesystem, resolver, faults)
         check_sockets(floor, settings, resolver, faults)
@@ -111,7 +110,7 @@ def _methods(settings: MergedSettings) -> tuple[str, ...]:
 
 
 def _filesystem(
-    settings: MergedSettings, resolver: PathResolver, faults: Faults, files: Sequence[str], reserved: Reserved
+    settings: MergedSettings, resolver: PathResolver, faults: Faults, files: Sequence[str]
 ) -> Filesystem:
     facts = resolver.facts
     tmp = settings.values.get("filesystem.tmp") or Sourced("private", BUILT_IN)
@@ -130,10 +129,10 @@ def _filesystem(
     startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected, own = tuple(guarded(names, facts)), (*_own_files(files, facts), *_installation(facts))
-    closed = tuple(reserved.rules(facts))
-    rules += [rule for rule in (*protected, *own, *closed) if before.changes_host(rule.path)]
-    rules += [rule for rule in closed if rule.kind == "deny" and _only_read(rule.path, before)]
+    protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
+    closed = tuple(reserved_rules(facts))
+    rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
+    rules += rules_in_force(closed, before, facts)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
@@ -201,26 +200,13 @@ def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
-def _installation(facts: HostFacts) -> Iterator[PathRule]:
-    """Rules that keep what this program is loaded from read-only."""
-    for place in facts.installation:
-        path, through = followed(place, facts)
-        yield PathRule(path, "readonly", "policy", BUILT_IN, place, "what sandwright is loaded from", through)
-
-
-def _only_read(path: str, rules: PathRules) -> bool:
-    return rules.shows_host(path) and not rules.changes_host(path)
-
-
-def _network(
-    settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults, reserved: Reserved
-) -> Network:
+def _network(settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
         rule = resolver.rule(text, "read")
         sockets += [rule] if rule else []
     grant_faults(sockets, tree, faults)
-    reserved_faults(sockets, tuple(reserved.rules(resolver.facts)), faults)
+    reserved_faults(sockets, tuple(reserved_rules(resolver.facts)), faults)
     engine_faults(
         ((rule.path, rule.source) for rule in sockets), tuple(resolver.engines()), resolver.facts, faults
     )

@@ -11,6 +11,7 @@ from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.limits import left_out
 from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.reserved import unheld
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import PolicySource
@@ -62,7 +63,8 @@ def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
 def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple[RenderFinding, ...]:
     """Everything that a method makes of a policy other than what it says.
 
-    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept.
+    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept, and each
+    of sandwright's own paths that it can't hold, which `degrade` never accepts.
     """
     method = declaration.method
     accepted = {each.feature: each for each in policy.degrade if each.method == method}
@@ -83,8 +85,10 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
                 findings.append(RenderFinding("degraded", method, use, support.reason, reason))
             else:
                 refused.append(_refusal(method, use, support))
-    if refused:
-        raise RenderError("\n".join([*refused, _advice(method)]))
+    advice = [_advice(method)] if refused else []
+    open_ = unheld(policy.filesystem.rules, policy.facts, declaration)
+    if found := [*refused, *advice, *open_]:
+        raise RenderError("\n".join(found))
     return tuple(findings)
 
 

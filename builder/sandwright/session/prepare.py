@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +18,19 @@ from typing import TYPE_CHECKING
 from sandwright import places, process
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
-from sandwright.image.cache import default_cache
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Say, quiet
 from sandwright.methods.properties import Properties
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.agents import AGENTS
-from sandwright.policy.collect import collect, observe
+from sandwright.policy.collect import collect
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
 from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
-from sandwright.policy.reserved import Reserved
-from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.reading import read_start
 from sandwright.render.artifact import Artifact
@@ -138,30 +136,28 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
     return resolved_here(load(asked, inputs), asked, inputs)
 
 
-def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracker) -> ResolvedPolicy:
-    """The policy on this machine.
+def resolved_here(
+    policy: MergedPolicy,
+    request: RunRequest,
+    inputs: InputTracker,
+    *,
+    project: Path | None = None,
+    other: Callable[[HostFacts], HostFacts] | None = None,
+) -> ResolvedPolicy:
+    """The policy on this machine, for `run` and for `verify`. Raise UsageError where it could change us.
 
-    What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge; and what
-    is the user's word alone: the user's policy, and trust in those of others. What was rendered, also for
-    other projects, is hidden.
+    `project` is another directory than the request's policy is in, `other` what is made of the host's facts.
     """
-    caches = {str(Path(places.cache()).parent), str(default_cache(os.environ))}
-    hidden = [places.private(places.runtime()), places.private(places.cache())]
-    kept_here = [*sorted(caches), trust.settings()]
-    own = [*hidden, *kept_here]
-    reserved = Reserved(hidden, kept_here)
-    persistent.make(policy, str(Path(request.policy).parent))
-    facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, inputs=inputs)
-    facts = observe(facts, own, inputs=inputs)
-    files = [layer.file for layer in policy.layers if layer.file is not None]
-    resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
-    if _may_be_made(resolved, trust.settings()):
-        places.private(trust.directory())
-        facts = observe(facts, own, inputs=inputs)
-        resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
-    refuse_changeable(resolved)
-    process.avoid(resolved.filesystem.tree.changes_host)
-    return resolved
+    for directory in places.hidden()[:2]:
+        places.private(directory)
+    root = Path(request.policy).parent if project is None else project
+    persistent.make(policy, str(root))
+
+    facts = collect(policy, project=root, cwd=request.cwd if project is None else None, inputs=inputs)
+    found = policy.resolve(facts if other is None else other(facts))
+    refuse_changeable(found)
+    process.avoid(found.filesystem.tree.changes_host)
+    return found
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
@@ -186,13 +182,6 @@ def _instead(policy: MergedPolicy, request: RunRequest, method: str) -> str:
     which = f"preset {' and '.join(names)}" if names else "no preset"
     where = f"no {Path(request.policy).name} here or above"
     return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep"
-
-
-def _may_be_made(resolved: ResolvedPolicy, directory: str) -> bool:
-    """Whether a directory that stays read-only isn't there, in one that the sandbox may write."""
-    path = resolved.canonical(directory)
-    guarded = any(rule.path == path and rule.origin == "policy" for rule in resolved.filesystem.rules)
-    return guarded and resolved.facts.kind(path) is None
 
 
 def chosen(

@@ -4,6 +4,10 @@ A slot for each request holds what was made for it, and every question to this m
 its answer: which files say the policy and what they hold, what was at each path that was looked at, which
 programs there are, of which files this program itself consists. While all answers are the same, rendering
 would give the same, and is left out.
+
+An entry says what is started, with which environment, and the digests of the artifacts. Its first line is
+the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after that line (`cache_key`). An
+entry with any other first line is not used.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ import os
 import sys
 
 from sandwright import digests, inputs, places, smalljson
+from sandwright.session import cache_key
 
-SCHEMA = 6
+SCHEMA = 7
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 
@@ -91,13 +96,16 @@ def slot(identity: list[str]) -> str:
 
 
 def find(identity: list[str]) -> CachedSandbox | None:
-    """What was made for a request, if it still holds."""
+    """What was made for a request, if it still holds and this user's key authenticates it."""
     path = slot(identity)
     try:
-        status = os.lstat(path)
         with open(path, "rb") as file:
-            data = smalljson.loads(file.read())
-        if status.st_uid != os.geteuid() or data["schema"] != SCHEMA or data["python"] != sys.version:
+            mac, _, body = file.read().partition(b"\n")
+        key = cache_key.read()
+        if key is None or not cache_key.is_authentic(mac, key, path, body):
+            return None
+        data = smalljson.loads(body)
+        if data["schema"] != SCHEMA or data["python"] != sys.version:
             return None
         if inputs.changed(data["asked"]) is not None:
             return None
@@ -107,9 +115,14 @@ def find(identity: list[str]) -> CachedSandbox | None:
 
 
 def keep(identity: list[str], prepared: CachedSandbox, asked: list[inputs.Asked]) -> None:
-    """Keep what was made. Raise HostError when it can't be written."""
+    """Keep what was made, if there is a key. Raise HostError when it can't be written."""
+    key = cache_key.read() or cache_key.make()
+    if key is None:
+        return
+    path = slot(identity)
     data = {"schema": SCHEMA, "python": sys.version, "asked": asked, "prepared": prepared.as_data()}
-    places.write(slot(identity), smalljson.dumps(data))
+    body = smalljson.dumps(data)
+    places.write(path, cache_key.mac(key, path, body) + b"\n" + body)
 
 
 def digest(path: str) -> str:

@@ -96,15 +96,7 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
 
 def directory() -> str:
     """Where the records are."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    if not base.startswith("/"):
-        base = os.path.join(places.home(), ".config")
-    return os.path.join(base, places.NAME, "trust")
-
-
-def settings() -> str:
-    """The user's own directory with these records and the user's policy: read-only in every sandbox."""
-    return os.path.dirname(directory())
+    return os.path.join(places.config(), "trust")
 
 
 def record(loosened: Loosened) -> str:

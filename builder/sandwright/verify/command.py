@@ -10,7 +10,6 @@ from sandwright.errors import UsageError
 from sandwright.host import collect_host
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
-from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import run_layer
 from sandwright.policy.merged import MergedPolicy
@@ -18,7 +17,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.session import preflights
-from sandwright.session.prepare import chosen, load
+from sandwright.session.prepare import chosen, load, resolved_here
 from sandwright.session.request import RunRequest
 from sandwright.verify import matrix
 from sandwright.verify.about import origin
@@ -36,16 +35,20 @@ def verify_policy(
     """
     own = load(request, InputTracker(), shown=request.shown()).layers
 
-    def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
+    def here(
+        more: Sequence[str],
+        other: Callable[[HostFacts], HostFacts] | None = None,
+        project: Path = Path(request.policy).parent,
+    ) -> ResolvedPolicy:
         added = run_layer(more)
         whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
-        here = whole.resolve(collect(whole))
-        return here if other is None else whole.resolve(other(here.facts))
+        return resolved_here(whole, request, InputTracker(), other=other, project=project)
+
+    def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
+        return here(more, other)
 
     def resolve_at(project: Path, more: Sequence[str]) -> ResolvedPolicy:
-        added = run_layer(more)
-        whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
-        return whole.resolve(collect(whole, project=project))
+        return here(more, project=project)
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()), request)
     methods = methods if asked == "all" else taken(resolve(()), methods)

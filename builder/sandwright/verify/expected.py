@@ -165,6 +165,16 @@ _TABLE: Mapping[str, _Row] = {
         "nothing of the host is there but what is listed: absent, or the image's own",
         "ENOENT ok",
     ),
+    "own.read": _Row(
+        "filesystem.deny",
+        "sandwright's own state is not there, or can't be read",
+        "ENOENT EACCES",
+    ),
+    "own.write": _Row(
+        "filesystem.readonly",
+        "where sandwright keeps its state and is loaded from nothing can be made",
+        "EROFS ENOENT EACCES",
+    ),
     "absent": _Row(
         "filesystem.deny",
         "a denied path that doesn't exist isn't there either",

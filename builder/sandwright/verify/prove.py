@@ -26,6 +26,7 @@ from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import lifecycle
 from sandwright.verify.listeners import listening
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
+from sandwright.verify.own_state import planted_state
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.runs import Runs
 from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, materialize
@@ -91,7 +92,8 @@ def prove(
         if registry.properties(method).travels:
             names = Canaries({}, {**names.withheld, **names.passed})
             remote = _remote(stack, method, policy)
-        subject = ProofSubject(method, policy, fixture, listeners, names, remote)
+        own = stack.enter_context(planted_state(fixture.word))
+        subject = ProofSubject(method, policy, fixture, listeners, names, remote, own)
         environment = {
             **base_environment(fixture.state),
             **provision.environment,

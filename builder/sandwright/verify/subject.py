@@ -14,6 +14,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.probe.protocol import Word, attempt
 from sandwright.verify.fixture import Fixture
 from sandwright.verify.listeners import CanaryListeners
+from sandwright.verify.own_state import OwnState
 from sandwright.verify.probe import ProbeStep
 
 
@@ -38,7 +39,8 @@ class Canaries:
 class ProofSubject:
     """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it.
 
-    `remote` is a listener where sandboxes run that don't run here, or says why there is none.
+    `remote` is a listener where sandboxes run that don't run here, or says why there is none. `own` is what
+    was planted in sandwright's own directories; without it nothing is tried there.
     """
 
     method: str
@@ -47,6 +49,7 @@ class ProofSubject:
     listeners: CanaryListeners
     canaries: Canaries
     remote: RemoteCanary | str = ""
+    own: OwnState | None = None
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property

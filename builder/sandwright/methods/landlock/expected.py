@@ -36,6 +36,8 @@ EXPECTED: Mapping[str, Answers] = {
     "covered.make": _cannot("filesystem.protect"),
     "covered.replace": _cannot("filesystem.protect"),
     "covered.inside": _cannot("filesystem.protect"),
+    "own.read": _REFUSED,
+    "own.write": _REFUSED,
     "listed": Answers("ok EACCES", "a directory in which something is denied can't be listed"),
     "hidden.entry": _REFUSED,
     "hidden.attributes": _cannot("filesystem.attributes"),

@@ -16,6 +16,8 @@ EXPECTED: Mapping[str, Answers] = {
     "covered.replace": _REFUSED,
     "covered.inside": _REFUSED,
     "hidden.entry": _REFUSED,
+    "own.read": _REFUSED,
+    "own.write": _REFUSED,
     "hidden.list": _REFUSED,
     "hidden.create": _REFUSED,
     "hidden.file": _REFUSED,

@@ -13,6 +13,7 @@ from sandwright.verify.catalogue import (
     links,
     listed,
     network,
+    own,
     ports,
     processes,
     syscalls,
@@ -24,6 +25,7 @@ from sandwright.verify.subject import ProofSubject
 _FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
     files.probes,
     listed.probes,
+    own.probes,
     links.probes,
     processes.probes,
     syscalls.probes,

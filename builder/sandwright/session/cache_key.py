@@ -1,0 +1,81 @@
+"""The key that authenticates the render cache, which no sandbox can read (`policy.reserved`).
+
+HMAC-SHA256 (RFC 2104) is written out here: `hmac` and `hashlib` take longer to import than a run has.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from _operator import _compare_digest  # what hmac.compare_digest is, without hmac
+
+from sandwright import digests, places
+
+SIZE = 32
+_BLOCK = 64
+_INNER = bytes(each ^ 0x36 for each in range(256))
+_OUTER = bytes(each ^ 0x5C for each in range(256))
+
+
+def file() -> str:
+    """Where the key is."""
+    return os.path.join(places.keys(), "render-cache")
+
+
+def read() -> bytes | None:
+    """The key; None where there is none, or one that somebody else could know."""
+    try:
+        descriptor = os.open(file(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        if not stat.S_ISREG(status.st_mode) or not private or status.st_size != SIZE:
+            return None
+        key = os.read(descriptor, SIZE)
+        return key if len(key) == SIZE else None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def make() -> bytes | None:
+    """Make a key where there is no usable one, None where that fails. All earlier entries are void."""
+    from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what happens once
+
+    try:
+        places.private(places.keys())
+        part = f"{file()}.{os.getpid()}.{os.urandom(8).hex()}"
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as opened:
+                opened.write(os.urandom(SIZE))
+            if os.path.lexists(file()):
+                os.replace(part, file())  # a key that others could know
+            else:
+                os.link(part, file())  # not over one that another start made meanwhile
+        finally:
+            try:
+                os.unlink(part)
+            except FileNotFoundError:
+                pass
+    except FileExistsError:
+        pass
+    except (OSError, HostError):
+        return None
+    return read()
+
+
+def mac(key: bytes, path: str, body: bytes) -> bytes:
+    """The HMAC-SHA256, in hexadecimal, of an entry: of its file's name, so that it holds for no other."""
+    padded = key.ljust(_BLOCK, b"\0")
+    message = os.fsencode(os.path.basename(path)) + b"\0" + body
+    inner = digests.sha256(padded.translate(_INNER) + message)
+    return digests.sha256(padded.translate(_OUTER) + bytes.fromhex(inner)).encode()
+
+
+def is_authentic(given: bytes, key: bytes, path: str, body: bytes) -> bool:
+    """Whether an HMAC is that of an entry, in a time that tells nothing of it."""
+    return bool(_compare_digest(given, mac(key, path, body)))

@@ -1,0 +1,40 @@
+"""sandwright's own state and installation: no sandbox changes them, whatever a policy grants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sandwright.runtime.probe.protocol import attempt
+from sandwright.verify.catalogue.files import reads_plain, writes_plain
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
+
+
+def probes(subject: ProofSubject) -> Iterator[Probe]:
+    """Three, where `prove` has planted what they try."""
+    own = subject.own
+    if own is None:
+        return
+    yield Probe(
+        "files/own-state",
+        Family.FILES,
+        "rendered sandboxes, running sessions and the key of the render cache can't be read",
+        tuple(ProbeStep(attempt("read", file), "own.read", private=True) for file in own.hidden),
+        (reads_plain(subject.fixture),),
+    )
+    yield _written("own-state-written", "sandwright's state, policy and approvals", own.state, subject)
+    yield _written("own-installation", "what sandwright is loaded from", own.installation, subject)
+
+
+def _written(name: str, what: str, directories: Sequence[Path], subject: ProofSubject) -> Probe:
+    made = tuple(directory / f".sandwright-{subject.word}-made" for directory in directories)
+    return Probe(
+        f"files/{name}",
+        Family.FILES,
+        f"{what} can't be written",
+        tuple(step("own.write", "create", path) for path in made),
+        (writes_plain(subject.fixture),),
+        skip="" if made else "this user can't write there without a sandbox either",
+        never=made,
+    )

@@ -1,0 +1,43 @@
+"""Plants files in sandwright's own directories, for the probes that try to read and write there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import places
+from sandwright.policy.installation import directories
+
+
+@dataclass(frozen=True)
+class OwnState:
+    """What is tried: files that hold this run's word, and directories that this user can write outside."""
+
+    hidden: tuple[Path, ...]
+    state: tuple[Path, ...]
+    installation: tuple[Path, ...]
+
+
+@contextlib.contextmanager
+def planted_state(word: str) -> Iterator[OwnState]:
+    """Plant a file in each directory that no sandbox may see; they are gone at the end. Raise HostError."""
+    files = [Path(places.private(directory), f".sandwright-{word}") for directory in places.hidden()]
+    with contextlib.ExitStack() as stack:
+        for file in files:
+            stack.callback(file.unlink, missing_ok=True)
+            places.write(str(file), word.encode())
+        yield OwnState(
+            tuple(files),
+            tuple(_writable((*places.hidden(), *places.readonly()))),
+            tuple(_writable(directories())),
+        )
+
+
+def _writable(paths: tuple[str, ...]) -> Iterator[Path]:
+    """Those that this user can write without a sandbox: else nothing is learnt."""
+    for path in dict.fromkeys(os.path.realpath(each) for each in paths):
+        if os.path.isdir(path) and os.access(path, os.W_OK):  # noqa: PTH112 - text
+            yield Path(path)

@@ -1,0 +1,221 @@
+"""sandwright's own paths are part of every resolved policy, and no method leaves one of them open."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from sandwright.api import Policy
+from sandwright.change import pair
+from sandwright.errors import DocumentError, RenderError
+from sandwright.inputs import InputTracker
+from sandwright.methods import registry
+from sandwright.policy import resolve as resolving
+from sandwright.policy.collect import collect
+from sandwright.policy.declaration import Declaration, Support
+from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.load import layer
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.names import FEATURES
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import render_with
+from sandwright.session.prepare import load, resolved_here, resolved_with
+from sandwright.session.request import RunRequest
+from sandwright.verify import command, matrix
+
+POLICY = (
+    "schema: 1\nmethod: bwrap\nextends: []\n"
+    "filesystem: {read: [/usr], write: [$PROJECT, ~/.cache, ~/.local]}\n"
+)
+HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", ".local/state/sandwright/keys")
+
+Made = Callable[[Path], ResolvedPolicy]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    folder = home / "p"
+    folder.mkdir(parents=True)
+    (folder / "sandbox.yaml").write_text(POLICY)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    (tmp_path / "run").mkdir(mode=0o700)
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "SANDWRIGHT_CACHE", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _verified(project: Path) -> ResolvedPolicy:
+    """What `verify` resolves before it does anything else."""
+    found: list[ResolvedPolicy] = []
+
+    def verify(resolve: Callable[..., ResolvedPolicy], *_: object, **__: object) -> object:
+        found.append(resolve(["network.mode=none"]))
+        raise RenderError("enough")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix, "verify", verify)
+        with pytest.raises(RenderError, match="enough"):
+            command.verify_policy(_request(project), "bwrap")
+    return found[0]
+
+
+def _request(project: Path) -> RunRequest:
+    return RunRequest(["true"], policy=str(project / "sandbox.yaml"))
+
+
+def _here(project: Path) -> ResolvedPolicy:
+    return resolved_here(load(_request(project), InputTracker()), _request(project), InputTracker())
+
+
+def _compared(project: Path) -> ResolvedPolicy:
+    file = str(project / "sandbox.yaml")
+    return pair.read_pair(file, file, policy="", revisions=False, environ={}).resolve()[1]
+
+
+def _plain(project: Path) -> ResolvedPolicy:
+    policy = MergedPolicy.from_text(POLICY)
+    return resolving.resolve(policy.settings, collect(policy, project=project))
+
+
+def _by_hand(project: Path) -> ResolvedPolicy:
+    """Facts that somebody wrote, or an earlier version recorded."""
+    text = json.dumps({"schema": 1, "os": "linux", "home": str(project.parent), "project": str(project)})
+    return Policy.from_text(POLICY).resolve(HostFacts.from_json(text))
+
+
+CALLERS: Mapping[str, Made] = {
+    "run": _here,
+    "bridge": lambda project: resolved_with(_request(project)),
+    "learn": lambda project: resolved_with(_request(project), ["network.mode=none"]),
+    "verify": _verified,
+    "diff": _compared,
+    "API, render, explain and lint": lambda project: Policy.load(project / "sandbox.yaml").resolve(),
+    "API with recorded facts": lambda project: Policy.load(project / "sandbox.yaml").resolve(
+        HostFacts.from_json(Policy.load(project / "sandbox.yaml").facts().to_json())
+    ),
+    "resolve": _plain,
+    "facts without them": _by_hand,
+}
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_every_caller_has_them(project: Path, caller: str) -> None:
+    found = CALLERS[caller](project)
+    home = project.parent
+    for name in HIDDEN:
+        assert not found.is_path_readable(f"{home}/{name}/x"), name
+        assert not found.is_path_writable(f"{home}/{name}/x"), name
+    assert not found.is_path_writable(f"{home}/.cache/sandwright/programs/probe")
+    assert found.is_path_writable(f"{home}/.cache/pip")
+
+
+def test_no_caller_can_resolve_without_them() -> None:
+    assert set(inspect.signature(resolving.resolve).parameters) == {"settings", "facts", "floor", "files"}
+
+
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "XDG_CONFIG_HOME"])
+def test_where_a_variable_leads_and_where_it_leads_without(
+    project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start may be without the variable."""
+    home = project.parent
+    monkeypatch.setenv(variable, str(home / "elsewhere"))
+    text = POLICY.replace("~/.local", "~/elsewhere, ~/.config")
+    found = Policy.from_text(text).resolve(collect(MergedPolicy.from_text(text), project=project))
+    assert not found.is_path_writable(f"{home}/elsewhere/sandwright/x")
+    assert not found.is_path_writable(f"{home}/.cache/sandwright/x")
+    assert not found.is_path_writable(f"{home}/.config/sandwright/policy.yaml")
+
+
+@pytest.mark.parametrize(
+    "path", ["~/.cache/sandwright", "~/.local/state/sandwright/keys", "~/.config/sandwright"]
+)
+def test_none_can_be_granted(project: Path, path: str) -> None:
+    with pytest.raises(DocumentError, match="no policy can grant it"):
+        Policy.from_text(POLICY.replace("/usr", path)).resolve()
+
+
+def test_what_sandboxes_keep_can_be_granted_beside_the_keys(project: Path) -> None:
+    found = Policy.from_text(POLICY.replace("~/.local", "$STATE/x")).resolve()
+    assert found.is_path_writable(f"{project.parent}/.local/state/sandwright/state/x/y")
+
+
+def test_they_are_hidden_before_there_was_a_first_run(project: Path) -> None:
+    """A sandbox that reads the home would see what other runs put there later."""
+    found = Policy.from_text(POLICY.replace("/usr", "$HOME").replace(", ~/.cache, ~/.local", "")).resolve()
+    assert found.is_path_readable(f"{project.parent}/.cache/pip")
+    for name in (".cache/sandwright/sessions", ".local/state/sandwright/keys"):
+        assert found.facts.kind(f"{project.parent}/{name}") == "directory"
+        assert not found.is_path_readable(f"{project.parent}/{name}/x")
+
+
+LACKING = ("filesystem.deny-inside", "filesystem.readonly", "filesystem.absent-elsewhere")
+
+
+@pytest.mark.parametrize("feature", LACKING)
+def test_a_method_that_can_not_hold_them_is_refused(feature: str) -> None:
+    """Whatever method that is, and whatever the policy accepts."""
+    support = {name: Support("exact") for name in FEATURES if name != feature}
+    accepted = "degrade: [{feature: %s, method: theirs, reason: a test}]\n"
+    text = POLICY.replace("bwrap", "theirs") + accepted % feature
+    policy = MergedPolicy.from_layers([layer(text, file="sandbox.yaml", methods=("theirs",))])
+    there = {} if feature.startswith("filesystem.absent") else dict.fromkeys(_there(), HostEntry("directory"))
+    facts = HostFacts(os="linux", home="/h", project="/h/p", entries=there)
+    with pytest.raises(RenderError) as raised:
+        render_with(policy.resolve(facts), Declaration("theirs", support), lambda _: ())
+    assert "theirs can't keep /h/." in str(raised.value)
+    assert "with write ~/." in str(raised.value)
+    assert "degrade can't accept this" in str(raised.value)
+    render_with(
+        policy.resolve(facts), Declaration("theirs", {**support, feature: Support("exact")}), lambda _: ()
+    )
+
+
+def _there() -> tuple[str, ...]:
+    names = ("/", "/h", "/h/p", "/h/.cache", "/h/.cache/sandwright", "/h/.local", "/h/.local/state")
+    return (*names, "/h/.local/state/sandwright", *(f"/h/{name}" for name in HIDDEN))
+
+
+def test_a_link_to_them_that_can_be_replaced_is_refused() -> None:
+    """Though the directory that it leads to is out of reach."""
+    support = {name: Support("exact") for name in FEATURES if name != "filesystem.links"}
+    text = POLICY.replace(", ~/.cache, ~/.local", ", ~/open").replace("bwrap", "theirs")
+    text += "degrade: [{feature: filesystem.links, method: theirs, reason: a test}]\n"
+    policy = MergedPolicy.from_layers([layer(text, file="sandbox.yaml", methods=("theirs",))])
+    names = ("/", "/h", "/h/p", "/h/open", "/apart", "/apart/sandwright", "/apart/sandwright/sessions")
+    entries = dict.fromkeys(names, HostEntry("directory"))
+    for link in ("/h/.cache", "/h/open/cache"):
+        linked = {**entries, link: HostEntry("symlink", "/apart")}
+        linked |= {"/h/.cache": HostEntry("symlink", "/h/open/cache")} if link == "/h/open/cache" else {}
+        facts = HostFacts(os="linux", home="/h", project="/h/p", entries=linked)
+        declaration = Declaration("theirs", support)
+        if link == "/h/.cache":
+            render_with(policy.resolve(facts), declaration, lambda _: ())
+            continue
+        with pytest.raises(RenderError, match=r"can't keep the link /h/open/cache, .* degrade can't accept"):
+            render_with(policy.resolve(facts), declaration, lambda _: ())
+
+
+def test_a_method_that_has_no_grant_above_them_is_taken() -> None:
+    support = {name: Support("exact") for name in FEATURES if name not in LACKING}
+    text = "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {write: [$PROJECT]}\n"
+    facts = HostFacts(os="linux", home="/h", project="/h/p")
+    render_with(MergedPolicy.from_text(text).resolve(facts), Declaration("x", support), lambda _: ())
+
+
+def test_landlock_names_the_installation_and_the_way_out() -> None:
+    """`init` proposes such a policy, and sandwright may be installed in the project's environment."""
+    accepted = ("filesystem.attributes", "filesystem.protect", "filesystem.readonly", "process.kernel")
+    degrade = ", ".join(f"{{feature: {name}, method: landlock, reason: x}}" for name in accepted)
+    text = f"schema: 1\nmethod: landlock\nfilesystem: {{write: [$PROJECT]}}\ndegrade: [{degrade}]\n"
+    entries = {name: HostEntry("directory") for name in ("/", "/h", "/h/p", "/h/p/.venv")}
+    facts = HostFacts(os="linux", home="/h", project="/h/p", entries=entries, installation=("/h/p/.venv",))
+    with pytest.raises(RenderError, match=r"landlock can't keep /h/p/\.venv .*pipx"):
+        registry.render(MergedPolicy.from_text(text).resolve(facts), "landlock")

@@ -1,0 +1,208 @@
+"""From inside a sandbox sandwright's own state can't be changed, and no forged state is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from session.conftest import WAIT, Project
+from session.entries import entry, write
+
+pytestmark = pytest.mark.needs("bwrap")
+
+ACCEPTED = (
+    "filesystem.attributes",
+    "filesystem.protect",
+    "filesystem.readonly",
+    "filesystem.deny-inside",
+    "filesystem.absent",
+    "filesystem.absent-elsewhere",
+    "process.kernel",
+)
+LANDLOCK = f"""\
+schema: 1
+method: landlock
+network: {{mode: none}}
+filesystem: {{read: [/usr, /etc], write: [$PROJECT, WRITE]}}
+degrade: [{", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in ACCEPTED)}]
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "render", "verify", "lint", "explain"])
+@pytest.mark.parametrize("grant", ["~/.cache", "~/.config", "~/.local", "~/.local/state"])
+def test_landlock_refuses_a_grant_above_it(project: Project, grant: str, command: str) -> None:
+    """Each command, whatever the policy accepts: Landlock takes nothing away from a granted directory."""
+    (project.home / grant[2:]).mkdir(parents=True, exist_ok=True)
+    project.policy.write_text(LANDLOCK.replace("WRITE", grant))
+    words = {"run": ("run", "--", "touch", "ran"), "explain": ("explain", "write", f"{grant}/sandwright/x")}
+    ended = project.sandwright(*words.get(command, (command,)))
+    said = (ended.stdout + ended.stderr).decode()
+    assert "can't keep" in " ".join(said.split()), said
+    assert ended.returncode != 0 or command == "explain", said
+    assert not (project.root / "ran").exists()
+
+
+def test_a_rendered_launcher_holds_it(project: Project) -> None:
+    """What `run` rendered for another project can neither be read nor written."""
+    other = project.home / "other"
+    other.mkdir()
+    (other / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nnetwork: {mode: none}\n")
+    assert project.sandwright("run", "--", "true", cwd=other).returncode == 0
+    project.policy.write_text(
+        "schema: 1\nmethod: bwrap\nextends: []\n"
+        "filesystem: {read: [/usr], write: [$PROJECT, ~/.cache, ~/.local]}\n"
+        "environment: {pass: [PATH, HOME]}\n"
+    )
+    rendered = project.sandwright("render")
+    assert rendered.returncode == 0, rendered.stderr
+    script = (
+        "find ~/.cache ~/.local -type f; for f in ~/.cache/sandwright ~/.cache/sandwright/sessions "
+        "~/.local/state/sandwright/keys; do touch $f/x && echo wrote $f; mv $f ~/.cache/y && echo moved $f; "
+        "done; echo x >~/.cache/free && echo free"
+    )
+    ended = subprocess.run(
+        [project.root / ".sandbox/bwrap/launch", "sh", "-c", script],
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+        cwd=project.root,
+        env=project.environ,
+    )
+    assert ended.stdout == b"free\n", ended
+
+
+OUT = {
+    "in the project": "build/sandbox",
+    "in another grant": "../granted/out",
+    "behind a link in the project": "link/out",
+    "behind a link into the project": "../into/out",
+}
+
+
+@pytest.mark.parametrize("out", OUT)
+def test_nothing_is_rendered_where_the_sandbox_could_replace_it(project: Project, out: str) -> None:
+    for name in ("granted", "apart"):
+        (project.home / name).mkdir()
+    (project.root / "link").symlink_to(project.home / "apart")
+    (project.home / "into").symlink_to(project.root)
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/granted]}\n")
+    ended = project.sandwright("render", "--out", OUT[out])
+    assert ended.returncode == 64, ended
+    assert b"can be written from inside a sandbox of bwrap" in ended.stderr
+    assert list(project.home.glob("**/launch")) == []
+    assert project.sandwright("render", "--out", "../apart/out").returncode == 0
+    assert project.sandwright("render").returncode == 0
+
+
+def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project: Project) -> None:
+    """The default directory is a protected name, which Landlock can't hold in a writable directory."""
+    project.policy.write_text(LANDLOCK.replace(", WRITE", ""))
+    ended = project.sandwright("render")
+    assert b"can be written from inside a sandbox of landlock" in ended.stderr, ended
+    assert not (project.root / ".sandbox/landlock/launch").exists()
+    assert project.sandwright("render", "--out", "../out").returncode == 0
+
+
+def _entry(project: Project) -> Path:
+    return entry(project, run=True)[0]
+
+
+def _evil(project: Project, data: bytes) -> bytes:
+    """The same entry, which starts something else."""
+    start = data.index(b"{")
+    changed = json.loads(data[start:])
+    changed["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    return data[:start] + json.dumps(changed).encode()
+
+
+@pytest.mark.parametrize("mac", ["kept", "none", "zeros", "cut off"])
+def test_a_forged_entry_is_none(project: Project, mac: str) -> None:
+    path = _entry(project)
+    forged = _evil(project, path.read_bytes())
+    body = forged[forged.index(b"{") :]
+    path.write_bytes(
+        {"kept": forged, "none": body, "zeros": b"0" * 64 + b"\n" + body, "cut off": b"\n" + body}[mac]
+    )
+    assert project.run("true").returncode == 0
+    assert not (project.home / "pwned").exists()
+    assert b"pwned" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("field", ["environment", "digests", "starts", "wrap_terminal", "directory"])
+def test_all_of_an_entry_is_authenticated(project: Project, field: str) -> None:
+    """Not only the words that are started."""
+    path = _entry(project)
+    data = path.read_bytes()
+    start = data.index(b"{")
+    changed = json.loads(data[start:])
+    changed["prepared"][field] = type(changed["prepared"][field])()
+    path.write_bytes(data[:start] + json.dumps(changed).encode())
+    assert project.run("true").returncode == 0
+    assert (
+        json.loads(path.read_bytes()[start:])["prepared"][field]
+        == json.loads(data[start:])["prepared"][field]
+    )
+
+
+def test_an_entry_of_another_request_is_none(project: Project) -> None:
+    """It is authentic, and says what that other request starts."""
+    project.environment["SANDWRIGHT_TRUST"] = "1"
+    path, _ = entry(project, run=True)
+    other = project.home / "other"
+    other.mkdir()
+    (other / "sandbox.yaml").write_text("schema: 1\nmethod: noop\nreason: a test\n")
+    before = {*path.parent.glob("*.json")}
+    assert project.sandwright("run", "--", "true", cwd=other).returncode == 0
+    new = {*path.parent.glob("*.json")} - before
+    (theirs,) = (each for each in new if b'"prepared"' in each.read_bytes())
+    path.write_bytes(theirs.read_bytes())
+    ended = project.run("touch", str(project.home / "pwned"))
+    assert not (project.home / "pwned").exists(), ended
+
+
+@pytest.mark.parametrize("fault", ["open", "short", "link", "pipe"])
+def test_a_key_that_others_could_know_is_not_used(project: Project, fault: str) -> None:
+    """Not even for an entry that it authenticates; the next run makes a new one."""
+    path, data = entry(project, run=True)
+    (key,) = (project.home / ".local/state/sandwright/keys").iterdir()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert len(key.read_bytes()) == 32
+    data["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    if fault == "short":
+        key.write_bytes(b"k")
+    write(project, path, data)
+    if fault == "open":
+        key.chmod(0o644)
+    elif fault != "short":
+        key.rename(project.home / "key")
+    if fault == "link":
+        key.symlink_to(project.home / "key")
+    elif fault == "pipe":
+        os.mkfifo(key, 0o600)
+    assert project.run("touch", "ran").returncode == 0
+    assert (project.root / "ran").exists()
+    assert not (project.home / "pwned").exists()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert len(key.read_bytes()) == 32
+    entry(project)
+
+
+def test_with_its_key_an_entry_is_used(project: Project) -> None:
+    """The control of the tests above: what they write would be started."""
+    path, data = entry(project, run=True)
+    data["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    write(project, path, data)
+    project.run("true")
+    assert (project.home / "pwned").exists()
+
+
+def test_without_a_place_for_the_key_nothing_is_kept(project: Project) -> None:
+    (project.home / ".local").write_text("a file")
+    assert project.run("true").returncode == 0
+    kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
+    assert [each for each in kept if b'"prepared"' in each.read_bytes()] == []
+    assert list((project.home / ".cache/sandwright/sessions/rendered").iterdir())

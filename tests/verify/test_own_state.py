@@ -1,0 +1,83 @@
+"""`verify` tries sandwright's own state and installation, and is red for a method that forgets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from proving import red, resolver
+from sandwright import places
+from sandwright.methods import registry
+from sandwright.policy import installation
+from sandwright.policy.rules import PathRule
+from sandwright.render.artifact import Artifact
+from sandwright.verify.own_state import planted_state
+from sandwright.verify.prove import Weaken, prove
+from sandwright.verify.subject import ProofSubject
+from sandwright.verify.verdict import Verdict
+
+pytestmark = pytest.mark.needs("bwrap")
+
+POLICY = (
+    "schema: 1\nmethod: bwrap\nextends: []\n"
+    "filesystem: {read: [/usr, /etc], write: [$PROJECT, ~/.cache, ~/.local]}\n"
+)
+OWN = {"files/own-state", "files/own-state-written", "files/own-installation"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    return tmp_path / "home"
+
+
+def _forgetful(why: str) -> Weaken:
+    """A renderer that knows nothing of reserved rules."""
+
+    def render(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        policy, files = subject.policy, subject.policy.filesystem
+
+        def is_ours(rule: PathRule) -> bool:
+            return rule.origin == "policy" and why in rule.why
+
+        kept = tuple(rule for rule in files.rules if not is_ours(rule))
+        assert kept != files.rules
+        return registry.artifacts(replace(policy, filesystem=replace(files, rules=kept)), subject.method)
+
+    return render
+
+
+def test_what_run_makes_is_green(home: Path) -> None:
+    found = prove(resolver(POLICY, home / "p"), "bwrap", runs=False)
+    assert {each.probe: each.verdict for each in found.outcomes if each.probe in OWN} == dict.fromkeys(
+        OWN, Verdict.PASS
+    )
+    assert [each for each in places.hidden() if list(Path(each).glob(".sandwright-*"))] == []
+
+
+def test_a_method_that_forgets_the_state_is_red(home: Path) -> None:
+    found = red("bwrap", POLICY, home / "p", _forgetful("sandwright's own"), runs=False)
+    assert OWN - {"files/own-installation"} <= found.keys(), found
+
+
+def test_a_method_that_forgets_the_installation_is_red(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "p/.venv").mkdir(parents=True)
+    there = (*installation.directories(), str(home / "p/.venv"))
+    for module in ("policy.installation", "policy.collect", "verify.own_state"):
+        monkeypatch.setattr(f"sandwright.{module}.directories", lambda: there)
+    assert "files/own-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)
+    found = red("bwrap", POLICY, home / "p", _forgetful("loaded from"), runs=False)
+    assert "files/own-installation" in found, found
+
+
+def test_nothing_planted_is_left(home: Path) -> None:
+    with planted_state("word") as own:
+        assert [each.read_text() for each in own.hidden] == ["word"] * 3
+    assert not any(each.exists() for each in own.hidden)
