@@ -73,9 +73,9 @@ bool hide_path(const char *path)
             mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0);
 }
 
-bool inside_hide(const struct inside *inside, const struct record *record)
+bool inside_hide(const struct inside *inside, const char *path)
 {
-    return in_child(inside, hide_path, record->target);
+    return in_child(inside, hide_path, path);
 }
 
 static bool take_away(const char *path)
