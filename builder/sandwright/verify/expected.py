@@ -206,6 +206,7 @@ _TABLE: Mapping[str, _Row] = {
         "the filter says there is no such call",
         "ENOSYS",
     ),
+    "filtered.invalid": _Row("process.seccomp", "the filter answers as if it were not supported", "EINVAL"),
     "mode.asked": _Row("", "with another mode the kernel is asked, and finds no file", "ENOENT EBADF"),
     "terminal.type": _Row(
         "process.seccomp", "the filter refuses it before the kernel looks", "EPERM", like="filtered"
