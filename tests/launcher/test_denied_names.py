@@ -158,3 +158,21 @@ def test_a_link_above_a_denied_name_that_is_pointed_elsewhere(home: Path, run: R
     time.sleep(0.1)
     (home / "dot/two/token").write_text("SECRET")
     assert "SECRET" not in read_inside(child)
+
+
+def test_what_lies_over_a_placeholder_holds_no_memory(
+    home: Path, program: Path, environ: dict[str, str]
+) -> None:
+    """Who owns it may lift its mode; the kernel's default size is half of the machine's memory."""
+    text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+    policy = Policy.from_text(text)
+    facts = collect(policy, project=home / "p", environ={"HOME": str(home)})
+    write_artifacts(home / "out", render(policy.resolve(facts), "bwrap").artifacts)
+    (home / "out/launch").write_bytes(program.read_bytes())
+    script = "chmod 0755 .vscode; head -c 100000 /dev/zero >.vscode/x; df -k --output=size .vscode | tail -1"
+    said = subprocess.run(
+        [home / "out/launch", "sh", "-c", script], env={**environ, "HOME": str(home)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT, check=True, cwd=home / "p",
+    )  # fmt: skip
+    assert said.stdout.strip() == "4"
+    assert "No space left on device" in said.stderr

@@ -296,6 +296,8 @@ static void begin(void)
     settle();
     if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
         forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
+    if (!inside_limit(&inside, &plan))
+        forbid("the memory of what lies over placeholders can't be limited%s", "");
     hold_covers();
     compare_before();
 }
