@@ -174,5 +174,5 @@ def test_what_lies_over_a_placeholder_holds_no_memory(
         [home / "out/launch", "sh", "-c", script], env={**environ, "HOME": str(home)},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT, check=True, cwd=home / "p",
     )  # fmt: skip
-    assert said.stdout.strip() == "4"
+    assert said.stdout.strip() == "8"
     assert "No space left on device" in said.stderr

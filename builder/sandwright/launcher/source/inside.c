@@ -85,7 +85,7 @@ static bool limit_memory(const char *path)
     struct statvfs place;
     unsigned long kept = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC; /* as ST_RDONLY and so on */
     return statvfs(path, &place) == 0 &&
-           mount(NULL, path, NULL, MS_REMOUNT | (place.f_flag & kept), "size=4k,nr_inodes=4") == 0;
+           mount(NULL, path, NULL, MS_REMOUNT | (place.f_flag & kept), "size=8k,nr_inodes=4") == 0;
 }
 
 static const struct mount_plan *limited;
