@@ -126,6 +126,12 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         ),
         "processes/kernel-hidden",
     ),
+    "masked network devices": (
+        several(
+            without_words("--tmpfs", "/sys/class/net"), without_words("--remount-ro", "/sys/class/net"),
+        ),
+        "processes/host-interfaces",
+    ),
     # syscalls
     "leases": (bpf_granting("fcntl"), "syscalls/leases"),
     "a refusal of bpf": (bpf_granting("bpf"), "syscalls/bpf"),
