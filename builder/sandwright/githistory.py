@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from sandwright import process
@@ -21,6 +22,30 @@ LARGEST = 1 << 20
 """Bytes of a file of another commit: what a policy or a filter may have. Packed, any size takes little."""
 
 _LIMIT = 60.0
+_READ = (
+    "HEAD", "commondir", "config", "config.worktree", "index", "info/attributes", "info/exclude",
+    "info/grafts", "objects/info/alternates", "packed-refs", "shallow",
+)  # fmt: skip
+"""What Git reads of a repository whatever it is asked for (gitrepository-layout(5))."""
+
+
+def blocking_file(directory: Path) -> str:
+    """A file of the repository that a directory is in at which Git would wait, such as a pipe; "" without."""
+    for each in (directory.absolute(), *directory.absolute().parents):
+        git = each / ".git"
+        if git.is_dir():
+            return next((str(git / name) for name in _READ if _blocks(git / name)), "")
+        if os.path.lexists(git):
+            return str(git) if _blocks(git) else ""
+    return ""
+
+
+def _blocks(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def head(directory: Path) -> str:
@@ -70,4 +95,6 @@ def file_at(directory: Path, revision: str, path: str) -> bytes:
 def _git(directory: Path, *words: str) -> process.Result:
     environment = {**os.environ, **OFFLINE, "LC_ALL": "C"}
     argv = ("git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-C", str(directory), *words)
+    if blocking := blocking_file(directory):
+        raise CommandFailed(argv, 128, f"{blocking} is no regular file, and Git would wait at it")
     return process.run(*argv, env=environment, timeout=_LIMIT)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import HostFacts, Policy, process
+from sandwright import HostFacts, Policy, githistory, process
 from sandwright.cli import main
+from sandwright.errors import UsageError
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy.resolved import ResolvedPolicy
@@ -427,3 +428,24 @@ def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path
     assert proved.status == 0
     assert "preset=default" in page.read_text()
     assert list(project.iterdir()) == []
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("name", ["config", "packed-refs"])
+def test_lint_does_not_wait_at_a_pipe_in_a_repository(project: Path, name: str) -> None:
+    """Git would, as long as nobody writes there."""
+    process.run("git", "init", "-q", cwd=project)
+    (project / ".git" / name).unlink(missing_ok=True)
+    os.mkfifo(project / ".git" / name)
+    done = process.run(*SANDWRIGHT, "lint", cwd=project, timeout=25, check=False)
+    assert f".git/{name} is no regular file: Git would wait at it" in done.stderr + done.text
+
+
+@pytest.mark.needs("git")
+def test_the_history_behind_a_pipe_is_not_asked_for(tmp_path: Path) -> None:
+    process.run("git", "init", "-q", cwd=tmp_path)
+    (tmp_path / ".git/config").unlink()
+    os.mkfifo(tmp_path / ".git/config")
+    assert githistory.head(tmp_path) == ""
+    with pytest.raises(UsageError):
+        githistory.top(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -52,6 +53,23 @@ def test_kinds(shell: Shell, tmp_path: Path) -> None:
     shell(f"{look} </dev/zero >/dev/null 2>&1")
     kinds = [kind.partition(":")[0] for kind in (tmp_path / "kinds").read_text().split()]
     assert kinds == ["pipe", nothing, nothing]
+
+
+def test_only_a_connected_unix_socket_is_passed(driver: Path, environ: dict[str, str]) -> None:
+    """Others reach the network that they were made in: each datagram has an address of its own."""
+    unix, other = socket.socketpair()
+    listening = socket.create_server(("127.0.0.1", 0))
+    tcp = socket.create_connection(listening.getsockname())
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    alone = socket.socket(socket.AF_UNIX)
+    with unix, other, listening, tcp, udp, datagrams, far, alone:
+        for given, kind in ((unix, "socket"), *((each, "pipe") for each in (tcp, udp, datagrams, alone))):
+            ended = subprocess.run(
+                [driver, "relay", "run", "--", "readlink", "/proc/self/fd/0"], stdin=given,
+                capture_output=True, text=True, timeout=WAIT, check=True, env=environ,
+            )  # fmt: skip
+            assert ended.stdout.partition(":")[0] == kind, given
 
 
 def test_bytes_come_through_whole(shell: Shell, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ STRICT_ROOT: list[Option] = [
     ("--ro-bind", "/etc/ld.so.conf.d", "/etc/ld.so.conf.d"),
     ("--symlink", "/usr/share/zoneinfo/UTC", "/etc/localtime"),
     ("--ro-bind", "/etc/nsswitch.conf", "/etc/nsswitch.conf"), ("--ro-bind", "/etc/passwd", "/etc/passwd"),
-    ("--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs"), ("--ro-bind", "/sys/fs/cgroup", "/sys/fs/cgroup"),
+    ("--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs"),
 ]  # fmt: skip
 
 

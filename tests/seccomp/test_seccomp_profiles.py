@@ -23,7 +23,8 @@ from sandwright.seccomp.decide import Arguments
 from sandwright.seccomp.model import SeccompFilter
 from seccomp_calls import as_seen
 
-ALLOW, EPERM, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 38, 93
+ALLOW, EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 22, 38, 93
+F_GETLEASE, F_SETLEASE, F_SETDELEG = 1025, 1024, 1040
 UPPER = 1 << 40
 TIOCSTI, TIOCLINUX, TCGETS = 0x5412, 0x541C, 0x5401
 NEWUSER, NEWNS, NEWPID, THREAD = 0x10000000, 0x20000, 0x20000000, 0x10000
@@ -68,6 +69,11 @@ DECISIONS = [
     ("*", "ioctl", (0, TIOCLINUX | UPPER), EPERM),
     ("*", "ioctl", (0, TIOCSTI + 1), ALLOW),
     ("*", "ioctl", (0, TIOCSTI | 0x80000000), ALLOW),
+    # Leases, by which whoever reads a file makes others wait.
+    ("*", "fcntl", (3, F_GETLEASE), ALLOW),
+    ("*", "fcntl", (3, F_SETLEASE), EINVAL),
+    ("*", "fcntl", (3, F_SETLEASE | UPPER), EINVAL),
+    ("*", "fcntl", (3, F_SETDELEG), EINVAL),
     # Namespaces.
     ("*", "clone", (THREAD,), ALLOW),
     ("*", "clone", (THREAD | UPPER,), ALLOW),

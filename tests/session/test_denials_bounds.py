@@ -15,6 +15,7 @@ import pytest
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import beside, denials, explained
+from sandwright.session import suspected as suspected_module
 from sandwright.session.deciding import deciding
 from sandwright.session.prepare import resolved_with
 from sandwright.session.recording import Recording
@@ -186,3 +187,14 @@ def test_a_call_of_the_bridge_makes_one_line(home: Path) -> None:
     called = {("gh a\nsandwright: forged", "no\x1b[31m"): 1}
     (told,) = denials.told(f"{home}/none", _decided(), None, called)
     assert (told["what"], told["why"]) == ("gh a\\nsandwright: forged", "no\\x1b[31m")
+
+
+def test_more_paths_than_are_looked_at_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program inside chooses how many paths it tries."""
+    monkeypatch.setattr(suspected_module, "_MOST_LINES", 3)
+    lines = [f'{{"path": "/none/{number}", "found": "absent", "kinds": ["read"]}}' for number in range(10)]
+    (tmp_path / "record").write_text("\n".join([*lines, '{"end": true, "calls": 10, "dropped": 2}', ""]))
+    places: dict[str, Any] = {"names": [], "rules": {}, "startup": {}}
+    kept, unknown = suspected(str(tmp_path / "record"), places)
+    assert kept == lines[:3]
+    assert unknown == 7 + 2

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from ports import free_port
-from proving import Prove
+from proving import Prove, resolver
 from sandwright.egress import Proxy, proxy
 from sandwright.policy.hosts import WEB_PORTS, HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import lifecycle
 from sandwright.verify import prove as proving_module
-from sandwright.verify.prove import Weaken
+from sandwright.verify.prove import Weaken, prove
+from sandwright.verify.verdict import Verdict
 from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, plan, several, without_words
 
 POLICY = """\
@@ -125,7 +126,14 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         ),
         "processes/kernel-hidden",
     ),
+    "masked network devices": (
+        several(
+            without_words("--tmpfs", "/sys/class/net"), without_words("--remount-ro", "/sys/class/net"),
+        ),
+        "processes/host-interfaces",
+    ),
     # syscalls
+    "leases": (bpf_granting("fcntl"), "syscalls/leases"),
     "a refusal of bpf": (bpf_granting("bpf"), "syscalls/bpf"),
     "a refusal of keyctl": (bpf_granting("keyctl"), "syscalls/keyctl"),
     # One more filter refuses io_uring_setup.
@@ -232,20 +240,30 @@ RUNS: dict[str, tuple[Weaken, str]] = {
     ),
 }  # fmt: skip
 
+UNWATCHED = {"lifecycle/denied-later"}
+"""What is red without the watch, which would start nothing that is weakened."""
+
 
 @pytest.mark.parametrize(("change", "red"), RUNS.values(), ids=RUNS)
 def test_one_duty_of_the_launcher_less(
     change: Weaken, red: str, prove_with: Prove, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "GRACE", 5.0)  # what stays, stays
-    assert set(prove_with("bwrap", POLICY, change, runs=True)) == set(red.split())
+    assert set(prove_with("bwrap", POLICY, change, runs=True)) == {*red.split(), *UNWATCHED}
+
+
+def test_a_denied_name_that_is_not_watched(tmp_path: Path) -> None:
+    weaken = plan(lambda _, whole: replace(whole, denied_names=()))
+    proof = prove(resolver(POLICY, tmp_path / "project"), "bwrap", weaken=weaken, secrets=False)
+    red = {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS}
+    assert red == {"lifecycle/denied-later"}
 
 
 def test_without_the_watcher_time_is_never_up(prove_with: Prove, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "START", 15.0)  # it would sleep for a minute
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
     unwatched = launcher("keeper.c", "{.it_value.tv_sec = run->plan.time}", "{.it_value.tv_sec = 1000}")
-    assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time"}
+    assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time", *UNWATCHED}
 
 
 @pytest.mark.needs("bwrap", "cc", "squid")

@@ -102,7 +102,7 @@ OCI: dict[str, tuple[Weaken, str]] = {
     "the namespace of networks": (
         _in_the_hosts("network"),
         "network/abstract-socket network/host-address network/host-loopback network/interfaces"
-        " network/outside processes/inside processes/root",
+        " network/outside processes/host-interfaces processes/inside processes/root",
     ),
     "read-only settings of the kernel": (
         configuration(lambda _, config: config["linux"]["readonlyPaths"].remove("/proc/sys")),

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from sandwright import process
 from sandwright.errors import CommandFailed, ToolMissing
-from sandwright.githistory import OFFLINE
+from sandwright.githistory import OFFLINE, blocking_file
 
 _TIMEOUT = 30.0
 """Seconds."""
@@ -32,6 +32,8 @@ def _listed(directory: Path, *options: str) -> list[str]:
     words = [*(word for each in _OWN for word in ("-c", each)), "ls-files", "-z", *options]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environ |= OFFLINE
+    if blocking_file(directory):
+        return []
     try:
         listed = process.run("git", *words, cwd=directory, env=environ, timeout=_TIMEOUT, check=False)
     except (ToolMissing, CommandFailed, OSError):

@@ -11,6 +11,7 @@ from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import load_policy, read_facts, read_file, request_for
 from sandwright.errors import DocumentError, RenderError, SandwrightError, UsageError, VerdictError
+from sandwright.githistory import blocking_file
 from sandwright.places import above
 from sandwright.visible import one_line
 
@@ -108,6 +109,11 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         return
     yield from _unenforced(resolved)
     project = resolved.canonical(resolved.facts.project)
+    if blocking := blocking_file(Path(project)):
+        yield (
+            "warning",
+            f"{blocking} is no regular file: Git would wait at it, and was not asked what it tracks",
+        )
     names = [f"{project}/{name}" for name in tracked(Path(project))]
     for rule in resolved.filesystem.rules:
         denied = rule.kind == "deny" and rule.origin == "listed" and is_inside(rule.path, project)

@@ -29,6 +29,7 @@ class LaunchPlan:
     refused: str | None = None
     artifacts: Pairs = ()
     absent: Words = ()
+    denied_names: Pairs = ()
     there_directories: Words = ()
     there_files: Words = ()
     writable: Words = ()

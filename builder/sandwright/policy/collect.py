@@ -22,7 +22,7 @@ from sandwright.inputs import InputTracker, is_cover, sockets_of
 from sandwright.policy import planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
-from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
@@ -351,7 +351,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += hidden_paths() if facts.os == "linux" else ()
+    own += [*hidden_paths(), *hidden_of_host()] if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []

@@ -8,9 +8,22 @@ from collections.abc import Mapping
 
 from sandwright.resources import data_path
 
+NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
+"""What describes the network that /sys was mounted in: the host's own, where the sandbox uses that."""
+
 
 @functools.cache
 def hidden_paths() -> Mapping[str, str]:
     """The paths, each with the reason for which it is hidden."""
-    rows = json.loads(data_path("oci", "paths.json").read_text(encoding="utf-8"))["masked"]
+    return _rows("masked")
+
+
+@functools.cache
+def hidden_of_host() -> Mapping[str, str]:
+    """What is hidden besides where the host's own /sys is shown, with the reason."""
+    return _rows("masked_of_host")
+
+
+def _rows(name: str) -> Mapping[str, str]:
+    rows = json.loads(data_path("oci", "paths.json").read_text(encoding="utf-8"))[name]
     return {row["path"]: row["reason"] for row in rows}

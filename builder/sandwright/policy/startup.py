@@ -52,7 +52,6 @@ PATHS: Mapping[System, Mapping[str, str]] = {
         "/run/current-system": "programs and libraries (NixOS)",
         "/proc": "the sandbox's own processes",
         "/sys/devices/system/cpu": "how many processors there are",
-        "/sys/fs/cgroup": "what limits hold",
         "/dev": "the sandbox's own devices: null, zero, random, tty",
     },
     "darwin": {

@@ -9,12 +9,14 @@ from typing import Literal
 from sandwright.errors import RenderError
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.limits import left_out
+from sandwright.policy.links import through_replaceable
 from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.reserved import unheld
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import PolicySource
+from sandwright.policy.spelling import expanded
 
 MAX_LINKS_TOLD = 5
 """Links that are named where a policy is refused for them."""
@@ -145,6 +147,29 @@ def appearing(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[str]
             seen[parent] = files.tree.shows_host(parent)
         if seen[parent]:
             yield path
+
+
+def denied_names(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The denied names at which the host may make something, and where each leads; "" for nowhere.
+
+    They are those that `appearing` has, and those that lead through links. A link that somebody inside can
+    replace is `filesystem.links`: then what it leads to now is named.
+    """
+    files, facts = policy.filesystem, policy.facts
+    missing = set(appearing(policy, covered))
+    for rule in files.rules:
+        linked = bool(rule.through) and not any(through_replaceable(rule.through, files.tree))
+        if rule.kind == "deny" and (linked or rule.path in missing):
+            spelled = _spelled(rule, policy) if linked else rule.path
+            yield spelled, "" if facts.kind(rule.path) is None else rule.path
+
+
+def _spelled(rule: PathRule, policy: ResolvedPolicy) -> str:
+    """The path as the policy writes it; where it can't be read again, what it led to."""
+    try:
+        return expanded(rule.written, policy.facts.variables)
+    except ValueError:
+        return rule.path
 
 
 def _existing_parent(path: str, policy: ResolvedPolicy) -> str:

@@ -64,6 +64,7 @@ RUNS: Mapping[str, str] = {
     "lifecycle/time": "a run ends when its time is up, with all its processes",
     "lifecycle/killed": "nothing is left when the launcher gets SIGKILL",
     "lifecycle/terminated": "nothing is left when the launcher gets SIGTERM",
+    "lifecycle/denied-later": "a denied file that the host makes during a run is hidden, or ends the run",
     "lifecycle/ghosts": "mount points leave no file behind in the project",
     "secrets/two-tokens": "of a host's token and a sandbox's token, a shim's program gets the sandbox's",
     "secrets/refused": "calls that the policy does not allow are refused",

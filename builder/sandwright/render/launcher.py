@@ -17,7 +17,7 @@ from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
 from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import appearing
+from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
@@ -34,9 +34,11 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
     environment, resources = policy.environment, policy.resources
     never = (*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS)
     there = _there(plan)
+    covered = {cover.path for cover in plan.covers}
     return LaunchPlan(
         method=method,
-        absent=tuple(appearing(policy, {cover.path for cover in plan.covers})),
+        absent=tuple(appearing(policy, covered)),
+        denied_names=tuple(denied_names(policy, covered)),
         there_directories=tuple(path for path, entry in there.items() if entry == "directory"),
         there_files=tuple(path for path, entry in there.items() if entry != "directory"),
         writable=tuple(writable_directories(policy)),

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHANGES = ("write", "create", "remove")
-_MOST_BYTES = 1 << 29
+_MOST_LINES = 20_000
+"""Paths that are looked at, of as many as a program inside may choose within the launcher's 64 MB."""
 
 
 def suspected(file: str, places: dict[str, Any]) -> tuple[list[str], int]:
@@ -25,19 +26,23 @@ def suspected(file: str, places: dict[str, Any]) -> tuple[list[str], int]:
     `places` is of `session.deciding`. Raise OSError, and ValueError, KeyError or TypeError for what is no
     record.
     """
-    with open(file, "rb") as opened:
-        content = opened.read(_MOST_BYTES)
-    lines, unknown, whole = [], 0, False
+    lines: list[str] = []
+    unknown, whole = 0, False
     names = _by_component(places["names"])
-    for line in content.splitlines():
-        data = smalljson.loads(line)
-        if "path" in data:
-            if _is_suspect(data, places, names):
-                lines.append(line.decode("ascii"))
-        elif "unresolved" in data:
-            unknown += int(data["unresolved"])
-        elif "end" in data:
-            whole, unknown = True, unknown + int(data["dropped"])
+    with open(file, "rb") as opened:
+        for line in opened:
+            data = smalljson.loads(line)
+            if "path" in data:
+                if not _is_suspect(data, places, names):
+                    continue
+                if len(lines) < _MOST_LINES:
+                    lines.append(line.decode("ascii").rstrip("\n"))
+                else:
+                    unknown += 1
+            elif "unresolved" in data:
+                unknown += int(data["unresolved"])
+            elif "end" in data:
+                whole, unknown = True, unknown + int(data["dropped"])
     if not whole:
         raise ValueError("it has no end")
     return lines, unknown

@@ -216,6 +216,7 @@ _TABLE: Mapping[str, _Row] = {
         "the filter says there is no such call",
         "ENOSYS",
     ),
+    "filtered.invalid": _Row("process.seccomp", "the filter answers as if it were not supported", "EINVAL"),
     "mode.asked": _Row("", "with another mode the kernel is asked, and finds no file", "ENOENT EBADF"),
     "terminal.type": _Row(
         "process.seccomp", "the filter refuses it before the kernel looks", "EPERM", like="filtered"
@@ -281,6 +282,7 @@ _TABLE: Mapping[str, _Row] = {
         "over it lies an empty directory, or a device: the null device, or one that can't be opened",
         "ok EACCES ENOENT",
     ),
+    "kernel.interface": _Row("process.kernel", "no device of the host's network is there", "ENOENT EACCES"),
     "kernel.memory": _Row("", "the kernel's memory needs a capability", "EPERM"),
     "kernel.absent": _Row("", "what this kernel lacks is not there inside either", "ENOENT"),
     "kernel.no-order": _Row("", "nothing inside takes an order that this kernel knows none of", "ENOENT"),

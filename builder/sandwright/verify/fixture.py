@@ -63,6 +63,11 @@ class Fixture:
         """Where the method's artifacts are put."""
         return self.root / "artifacts"
 
+    @property
+    def later(self) -> Path:
+        """A denied file that is made while a run goes on."""
+        return self.read / "denied-later"
+
     def grants(self) -> dict[str, list[str]]:
         """What the layer of this run says, by field of the policy; `...` stands for what other layers say."""
         read, write = str(self.read), str(self.write)
@@ -75,6 +80,7 @@ class Fixture:
             "filesystem.deny": [
                 f"{read}/denied",
                 f"{read}/denied-file",
+                str(self.later),
                 *([f"{write}/hidden"] if self.inside else []),
                 *(f"{read}/{name}" for name in HOSTILE),
             ],

@@ -23,7 +23,8 @@ from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.inputs import is_cover
 from sandwright.launcher.plan import parse_plan
-from sandwright.runtime.probe.protocol import attempt, requests
+from sandwright.methods import registry
+from sandwright.runtime.probe.protocol import answers, attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
 from sandwright.verify.outer import outer
@@ -31,6 +32,12 @@ from sandwright.verify.probe import Family
 from sandwright.verify.runs import START, Runs
 from sandwright.verify.sandbox import RenderedSandbox, await_end, unanswered
 from sandwright.verify.verdict import Verdict
+
+SETTLED = 1.0
+"""Seconds after which a denied file that was made during a run is hidden; milliseconds are measured."""
+
+REPLACED = 137
+"""The launcher's exit status when it ends a run for what changed on the host."""
 
 GRACE = 30.0
 """Seconds in which all of a run must be gone once its launcher is: an engine on a busy machine takes some."""
@@ -43,6 +50,8 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     yield _unchanged_only(runs)
     if runs.short is not None:
         yield _time(runs, runs.short)
+    if registry.declaration(runs.subject.method).of("filesystem.deny").level != "cannot":
+        yield _denied_later(runs)
     yield from _ends(runs)
     yield _ghosts(runs, before)
     if runs.subject.properties.outer and runs.subject.policy.outer != "none":
@@ -187,6 +196,40 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
         observed="something is left" if left else "nothing is left",
         wrong=left,
         evidence=f"it answered, then {number.name} to the launcher; ended with {started.returncode}",
+    )
+
+
+def _denied_later(runs: Runs) -> ProbeOutcome:
+    """Make a denied file on the host while the sandbox runs, and have it read a moment later."""
+    given, later = runs.sandbox, runs.subject.fixture.later
+    secret = uuid.uuid4().hex
+    with process.start(
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+    ) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        mark = runs.subject.fixture.write / f"alive-{uuid.uuid4().hex}"
+        alive = _alive(started.stdin, started.stdout, mark, started.poll)
+        try:
+            later.write_text(secret, encoding="utf-8")
+            time.sleep(SETTLED)
+            with contextlib.suppress(BrokenPipeError):
+                started.stdin.write(requests([attempt("read", later)], word="later"))
+                started.stdin.close()
+            answer = answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
+            await_end(started.poll)
+        finally:
+            later.unlink(missing_ok=True)
+    ended = started.returncode == REPLACED and answer.kind == "none"
+    hidden = answer.kind == "errno" or (answer.kind == "ok" and secret.encode() not in answer.value)
+    return _outcome(
+        runs,
+        "denied-later",
+        "a denied file that the host makes during a run is hidden, or ends the run",
+        expected=f"hidden, or ended with {REPLACED}",
+        observed="hidden" if hidden else f"ended with {started.returncode}" if ended else str(answer),
+        wrong="" if alive and (hidden or ended) else "what it holds was read, or nothing answered",
+        evidence=f"made while it ran; {SETTLED:g} s later it was read: {answer}",
     )
 
 

@@ -11,8 +11,7 @@
 #include "launch.h"
 #include "watch.h"
 
-/* What is at a path inside, without a link on the way; an error number when it can't be seen. */
-static int look(int root, const char *path, struct stat *status)
+int look_inside(int root, const char *path, struct stat *status)
 {
     int file = open_without_links(root, path, O_PATH, RESOLVE_IN_ROOT);
     if (file < 0)
@@ -34,7 +33,7 @@ static bool shows(const struct record *record, int root)
     struct stat inside, held;
     if (root < 0 || record->kind == OWN || record->kind == COVER_DIRECTORY)
         return true;
-    int fault = look(root, record->target, &inside);
+    int fault = look_inside(root, record->target, &inside);
     if (fault == EACCES || fault == ENOSYS || fault == EPERM)
         return true; /* then nobody of these rights sees it inside */
     if (fault != 0)
@@ -49,7 +48,7 @@ static bool shows(const struct record *record, int root)
     return fstat(record->held, &held) == 0 && same(&inside, &held);
 }
 
-static bool in_memory(const char *type)
+bool is_in_memory(const char *type)
 {
     static const char *const types[] = {"tmpfs", "ramfs", "proc", "devtmpfs", "overlay"};
     for (size_t index = 0; index < sizeof types / sizeof *types; index++)
@@ -62,11 +61,11 @@ static bool right(const struct record *record, const struct mount *mount)
 {
     switch (record->kind) {
     case OWN:
-        return in_memory(mount->type);
+        return is_in_memory(mount->type);
     case COVER_DIRECTORY:
-        return in_memory(mount->type) || mount->readonly;
+        return is_in_memory(mount->type) || mount->readonly;
     case MASK_DIRECTORY:
-        return in_memory(mount->type) && mount->readonly;
+        return is_in_memory(mount->type) && mount->readonly;
     case MASK_FILE:
     case READ:
     case COVER_FILE:
@@ -77,8 +76,7 @@ static bool right(const struct record *record, const struct mount *mount)
     return false;
 }
 
-/* The record that says most about a path. */
-static const struct record *about(const struct mount_plan *plan, const char *path, size_t length)
+const struct record *record_about(const struct mount_plan *plan, const char *path, size_t length)
 {
     const struct record *found = NULL;
     for (size_t index = 0; index < plan->count; index++) {
@@ -97,10 +95,10 @@ static const char *unplanned(const struct mount_plan *plan, const struct mounts 
         const struct mount *each = &mounts->all[index];
         if (each->readonly || mounts_at(mounts, each->point, each->length) != each)
             continue;
-        const struct record *record = about(plan, each->point, each->length);
+        const struct record *record = record_about(plan, each->point, each->length);
         bool open = record == NULL || record->kind == WRITE || (record->kind == OWN && record->writable) ||
                     record->kind == COVER_DIRECTORY;
-        if (open || (root >= 0 && look(root, each->point, &status) == EACCES))
+        if (open || (root >= 0 && look_inside(root, each->point, &status) == EACCES))
             continue;
         return each->point;
     }

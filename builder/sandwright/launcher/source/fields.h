@@ -4,6 +4,7 @@ WORD(method)              /* bwrap, runtime, engine, user, landlock */
 WORD(refused)             /* why this can never be run; absent: it can */
 PAIRS(artifacts)          /* name, sha256 in hex */
 WORDS(absent)             /* what didn't exist when this was rendered, and would be open now */
+PAIRS(denied_names)       /* those at which something may come to be, as spelled, and where each led when rendered: "", nowhere */
 WORDS(there_directories)  /* what mounts lie on */
 WORDS(there_files)
 WORDS(writable)           /* directories that the sandbox can write: no program is taken from them */

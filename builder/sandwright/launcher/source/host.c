@@ -11,6 +11,8 @@
 #include "launch.h"
 #include "watch.h"
 
+enum { EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW };
+
 struct name {
     int directory; /* a watch descriptor */
     size_t length;
@@ -43,6 +45,16 @@ static void remember(int directory, const char *text, size_t length)
     names[count++] = (struct name){directory, length, text};
 }
 
+void host_watch_name(int watching, const char *directory, const char *name)
+{
+    size_t length = strlen(name);
+    int number = inotify_add_watch(watching, directory, EVENTS);
+    if (number > 0 && !known(number, name, length))
+        remember(number, text("%s", name), length);
+    else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
+        host_incomplete = true;
+}
+
 /* The names on the way to a path, each in its directory. Who can't read a directory has to look again and again. */
 static void watch_names(const char *path, int watching, bool again)
 {
@@ -51,8 +63,7 @@ static void watch_names(const char *path, int watching, bool again)
     for (const char *part = path + 1; *part != '\0';) {
         size_t length = strcspn(part, "/"), whole = (size_t)(part - path) + length;
         bool done = strncmp(before, path, whole) == 0 && (before[whole] == '/' || before[whole] == '\0');
-        int number = done && !again ? 0 : inotify_add_watch(watching, directory,
-                                       IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
+        int number = done && !again ? 0 : inotify_add_watch(watching, directory, EVENTS);
         if (number > 0)
             remember(number, part, length);
         else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,9 +74,35 @@ bool hide_path(const char *path)
             mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0);
 }
 
-bool inside_hide(const struct inside *inside, const struct record *record)
+bool inside_hide(const struct inside *inside, const char *path)
 {
-    return in_child(inside, hide_path, record->target);
+    return in_child(inside, hide_path, path);
+}
+
+/* The kernel's default is half of the memory for each. The mode keeps nobody out who owns the directory. */
+static bool limit_memory(const char *path)
+{
+    struct statvfs place;
+    unsigned long kept = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC; /* as ST_RDONLY and so on */
+    return statvfs(path, &place) == 0 &&
+           mount(NULL, path, NULL, MS_REMOUNT | (place.f_flag & kept), "size=8k,nr_inodes=4") == 0;
+}
+
+static const struct mount_plan *limited;
+
+static bool limit_covers(const char *unused)
+{
+    (void)unused;
+    for (size_t index = 0; index < limited->count; index++)
+        if (limited->records[index].kind == COVER_DIRECTORY && !limit_memory(limited->records[index].target))
+            return false;
+    return true;
+}
+
+bool inside_limit(const struct inside *inside, const struct mount_plan *plan)
+{
+    limited = plan;
+    return in_child(inside, limit_covers, NULL);
 }
 
 static bool take_away(const char *path)

@@ -1,8 +1,9 @@
 /*
  * The command gets pipes in place of files, devices and a terminal that is only some of its standard descriptors: a
  * file that is standard input could be opened anew for writing, a terminal that is standard error be read, and gVisor
- * writes to a file from its beginning, whatever it holds. Pipes of the caller and sockets are passed as they are, and so is
- * /dev/null, but by root a pipe is in its place: gVisor gives it to the user of the command.
+ * writes to a file from its beginning, whatever it holds. A socket of IP, or of datagrams, would lead past the sandbox's network.
+ * Pipes of the caller and connected Unix sockets are passed as they are, and so is /dev/null, but by root a pipe is in its place:
+ * gVisor gives it to the user of the command.
  *
  * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on with what
  * is written until nobody has the pipes open. A word on it says that the command has ended: then what is in the pipes
@@ -82,10 +83,22 @@ static bool is_owned(const struct stat *status)
     return geteuid() == 0 || geteuid() == status->st_uid;
 }
 
+/* Whether it leads to its other end and to nobody else: a datagram brings an address, IP can be connected anew, and a socket
+ * that is not connected may be, each in the network that it was made in. */
+static bool is_connected_stream(int file)
+{
+    struct sockaddr_storage peer;
+    int domain, type;
+    socklen_t lengths[] = {sizeof domain, sizeof type, sizeof peer};
+    return getsockopt(file, SOL_SOCKET, SO_DOMAIN, &domain, &lengths[0]) == 0 && domain == AF_UNIX &&
+           getsockopt(file, SOL_SOCKET, SO_TYPE, &type, &lengths[1]) == 0 && (type == SOCK_STREAM || type == SOCK_SEQPACKET) &&
+           getpeername(file, (struct sockaddr *)&peer, &lengths[2]) == 0;
+}
+
 static bool passes(const struct run *run, int file)
 {
     struct stat status = status_of(file);
-    return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (run->terminal && isatty(file)) ||
+    return S_ISFIFO(status.st_mode) || (S_ISSOCK(status.st_mode) && is_connected_stream(file)) || (run->terminal && isatty(file)) ||
            (is_nothing(&status) && !is_owned(&status));
 }
 

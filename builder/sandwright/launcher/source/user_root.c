@@ -179,7 +179,7 @@ static void tried(const char *path, unsigned long long set)
 /* Empty but for what makes Git pass over it. */
 static void ignored(const char *path)
 {
-    mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555");
+    mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=8k,nr_inodes=4");
     int made = target(path);
     if (write_file(made, ".gitignore", "*\n", 2, 0444) != 0)
         refuse_errno("%s%s/.gitignore can't be made", place, path);

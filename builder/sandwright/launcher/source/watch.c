@@ -30,6 +30,8 @@ static struct inside inside = {{-1, -1}, false};
 static int watching = -1;
 static pid_t first;
 static const char *root;
+static const struct words *denied;
+static const char *appeared = "";
 
 /* First it is ended, then it is said: nobody inside may hold that up by not reading. */
 static _Noreturn void leave_watch(int status)
@@ -118,7 +120,7 @@ static bool hidden_again(struct record *record)
         return false;
     for (int tries = 0; tries < 100 && !there; tries++) {
         struct mounts mounts;
-        bool hidden = inside_hide(&inside, record);
+        bool hidden = inside_hide(&inside, record->target);
         host_hold(record, watching);
         record->gone = record->held < 0;
         if (record->gone && hidden)
@@ -161,6 +163,33 @@ static void look_for_gone(void)
             end(plan.records[index].target + strlen(root), WAS_REPLACED);
 }
 
+/* A denied name that came to be on the host, or leads elsewhere: hidden, or the run ends. Whether all are hidden. */
+static bool hide_denied(void)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        struct mounts mounts;
+        bool can_hide = inside.spaces[1] >= 0 || inside.here;
+        if (can_hide && !mounts_read(sandbox.mounts, &mounts))
+            continue;
+        const char *path = absent_find(denied, &plan, can_hide ? &mounts : NULL, sandbox.root, root, watching);
+        if (can_hide)
+            mounts_free(&mounts);
+        if (path == NULL)
+            return true;
+        appeared = path;
+        if (!can_hide)
+            return false;
+        (void)inside_hide(&inside, path); /* what has gone again isn't found again */
+    }
+    return false;
+}
+
+static void hide_denied_or_end(void)
+{
+    if (!hide_denied())
+        end(appeared + strlen(root), " is denied, and came to be on the host while this ran");
+}
+
 /* The kernel takes milliseconds to end a descriptor of inotify (SRCU). Nobody waits for that: all else is closed before. */
 static _Noreturn void leave_well(void)
 {
@@ -186,8 +215,10 @@ static _Noreturn void follow(void)
         int ready = poll(each, 4, host_incomplete ? LOOK : -1);
         bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
         bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
-        if (told && !last)
+        if (told && !last) {
+            hide_denied_or_end();
             look_for_gone();
+        }
         /* At the end, mounts that didn't change since the last look are not looked at again. */
         if (told || last || each[1].revents != 0)
             compare_all(told || each[1].revents != 0);
@@ -265,6 +296,8 @@ static void begin(void)
     settle();
     if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
         forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
+    if (!inside_limit(&inside, &plan))
+        forbid("the memory of what lies over placeholders can't be limited%s", "");
     hold_covers();
     compare_before();
 }
@@ -293,8 +326,10 @@ static void find(void)
 {
     int step = STEP;
     while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
-        if (watching >= 0 && host_events(watching))
+        if (watching >= 0 && host_events(watching)) {
+            hide_denied_or_end();
             compare_all(true);
+        }
         if (ended_or_told(step, true)) {
             compare_all(true);
             _exit(0);
@@ -355,6 +390,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     keep_only(over);
     raise_limit();
     root = options.root == NULL ? "" : options.root;
+    denied = &run->plan.denied_names;
     first = options.first;
     watching = host_watch(&plan);
     if (first > 0)
@@ -363,6 +399,8 @@ static _Noreturn void watch_sandbox(const struct run *run)
         begin_here();
     else
         hold_covers();
+    if (!hide_denied())
+        forbid("%s is denied, and came to be on the host after this was rendered: render it again", appeared + strlen(root));
     if (write(over, (char[]){MOUNTED}, 1) != 1)
         _exit(NOT_RUN);
     if (options.pid_file != NULL)

@@ -57,7 +57,23 @@ bool is_below(const char *path, size_t length, const char *above, size_t above_l
 /* compare.c: the record that is not as it was planned, or NULL. `where` is the path of an unplanned mount, else NULL. */
 const struct record *compare(struct mount_plan *plan, const struct mounts *mounts, int root, bool first, const char **where);
 
+const struct record *record_about(const struct mount_plan *plan, const char *path, size_t length); /* which says most of it */
+
+/* What is at a path inside, without a link on the way; an error number when it can't be seen. */
+struct stat;
+int look_inside(int root, const char *path, struct stat *status);
+
+bool is_in_memory(const char *type); /* of a file system */
+
+/* absent.c: of denied names, as spelled and where each led when rendered ("": nowhere), the path inside of the first that leads to
+ * something of the host's which is shown and not hidden; NULL without. `mounts`, and the root `inside` that they are seen from, may
+ * be NULL: then none is hidden but as rendered. */
+struct words;
+const char *absent_find(const struct words *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
+                        const char *root, int watching);
+
 /* host.c */
+void host_watch_name(int watching, const char *directory, const char *name);
 int host_watch(struct mount_plan *plan);                  /* a descriptor for inotify, -1 without */
 void host_hold(struct record *record, int watching); /* what is there now is what must stay */
 bool host_events(int watching);                     /* whether one of them is about what is watched */
@@ -83,8 +99,9 @@ struct inside {
 };
 bool inside_open(int process, struct inside *inside);
 bool inside_private(const struct inside *inside);                          /* nothing comes in that is mounted outside later */
+bool inside_limit(const struct inside *inside, const struct mount_plan *plan); /* the memory of what lies over placeholders */
 bool hide_path(const char *path); /* here, in the mount namespace of this process; what isn't there is hidden */
-bool inside_hide(const struct inside *inside, const struct record *record); /* where nobody inside can write */
+bool inside_hide(const struct inside *inside, const char *path); /* a link on the way is followed as inside */
 bool inside_remove(const struct inside *inside, const char *path);          /* a mount that came in meanwhile */
 
 #endif

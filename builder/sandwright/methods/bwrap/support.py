@@ -12,7 +12,7 @@ DECLARATION = Declaration(
         "filesystem.read": Support("exact"),
         "filesystem.write": Support("exact"),
         "filesystem.readonly": Support("exact"),
-        "filesystem.deny": Support("exact"),
+        "filesystem.deny": Support("exact", reasons.DENIED_LATER_HIDDEN),
         "filesystem.deny-inside": Support("exact"),
         "filesystem.attributes": Support("exact"),
         "filesystem.absent": Support("exact", reasons.COVERED),

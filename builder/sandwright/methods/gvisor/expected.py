@@ -22,6 +22,7 @@ EXPECTED: Mapping[str, Answers] = {
         "ENOSYS ended", "the sentry has no such calls; on systrap a container's filter ends the process"
     ),
     "personality.ask": Answers("ok EINVAL", "the sentry does not know the question"),
+    "filtered.invalid": Answers("EINVAL EPERM", "runsc answers every refusal of its filter with EPERM"),
     "filtered.netlink": Answers(
         "EPROTONOSUPPORT EPERM", "runsc answers every refusal of its filter with EPERM"
     ),

@@ -72,6 +72,7 @@ EXPECTED: Mapping[str, Answers] = {
     "kernel.cgroup": Answers("EACCES ENOENT", "Landlock answers every refusal so"),
     "kernel.memory": Answers("EACCES EPERM", "the file is root's, and needs a capability"),
     "kernel.hidden": _cannot("process.kernel"),
+    "kernel.interface": _cannot("process.kernel"),
     "process.environ": Answers("EACCES EPERM", "Landlock lets nobody look into a process outside"),
     "net.own": Answers("EACCES EPERM", "there is no loopback of one's own, and no server"),
     "net.interfaces": _cannot("process.kernel"),

@@ -7,6 +7,9 @@ from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
 INSIDE = "Landlock's rules grant, and take nothing away from a directory that may be written"
+LINKED_LATER = (
+    "what a denied link led to when the run started; one that the host points elsewhere is followed"
+)
 PORTS = "Landlock knows ports and no addresses"
 NO_SOCKETS = "sockets of AF_UNIX are refused, except pairs, as seccomp can't tell them by path"
 
@@ -20,7 +23,7 @@ DECLARATION = Declaration(
         "filesystem.read": Support("exact"),
         "filesystem.write": Support("exact"),
         "filesystem.readonly": Support("cannot", INSIDE),
-        "filesystem.deny": Support("exact"),
+        "filesystem.deny": Support("exact", LINKED_LATER),
         "filesystem.deny-inside": Support("cannot", INSIDE),
         "filesystem.attributes": Support(
             "cannot",

@@ -15,7 +15,7 @@ SUPPORT: Mapping[str, Support] = {
     "filesystem.read": Support("exact"),
     "filesystem.write": Support("exact"),
     "filesystem.readonly": Support("exact"),
-    "filesystem.deny": Support("exact"),
+    "filesystem.deny": Support("exact", reasons.DENIED_LATER_ENDS),
     "filesystem.deny-inside": Support("exact"),
     "filesystem.attributes": Support("exact"),
     "filesystem.absent": Support("exact", reasons.COVERED),

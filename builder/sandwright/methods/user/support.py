@@ -14,7 +14,7 @@ DECLARATION = Declaration(
             "exact", "where the set-up has shared it with the account; the project always is"
         ),
         "filesystem.readonly": Support("exact"),
-        "filesystem.deny": Support("exact"),
+        "filesystem.deny": Support("exact", reasons.DENIED_LATER_HIDDEN),
         "filesystem.deny-inside": Support("exact"),
         "filesystem.attributes": Support("exact"),
         "filesystem.absent": Support("exact", reasons.COVERED),

@@ -30,6 +30,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield from _others(traces=subject.policy.process.seccomp == "build")
     yield from _kernel()
     yield from _hidden(subject)
+    yield from _interfaces(subject)
 
 
 def alive() -> ProbeStep:
@@ -227,6 +228,22 @@ _HIDDEN_BY_SOME = (
     "/sys/kernel/notes", "/sys/kernel/tracing", "/sys/kernel/vmcoreinfo",
 )  # fmt: skip
 """What is hidden of /proc and /sys, and what versions of Docker that are in use show of it."""
+
+
+def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
+    """Each network has a loopback, and some drivers give it a device of theirs."""
+    of_all = {"lo", "sit0", "tunl0", "gre0", "gretap0", "erspan0", "ip6tnl0", "ip6gre0", "ip_vti0"}
+    found = sorted(each.name for each in Path("/sys/class/net").glob("*") if each.name not in of_all)
+    if found and subject.policy.network.mode == "none":
+        yield _probe(
+            "host-interfaces",
+            "the host's network devices are not described in /sys",
+            *(step("kernel.interface", "stat", f"/sys/class/net/{name}") for name in found[:_MOST_NAMES]),
+            controls=(step("works", "read", "/proc/self/stat"),),
+        )
+
+
+_MOST_NAMES = 8
 
 
 def _hidden(subject: ProofSubject) -> Iterator[Probe]:

@@ -86,6 +86,7 @@ _SETTING: tuple[tuple[int | None, int | None, tuple[str | int, ...]], ...] = (
 """Calls that take a mode, on amd64 and arm64: chmod, fchmod, fchmodat, creat, open, openat twice, mknod,
 mknodat. The kernel itself finds no such file, or no descriptor."""
 
+_F_GETFD, _F_SETLEASE, _F_SETDELEG = 1, 1024, 1040
 _TIOCSTI, _TIOCLINUX, _TIOCGWINSZ = 0x5412, 0x541C, 0x5413
 _FAMILIES: Mapping[str, tuple[int, int, int]] = {
     "AF_PACKET": (17, 2, 0),
@@ -198,6 +199,19 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
     )
     if not fixed:
         yield _set_id(subject.fixture.write / "mode", arm=arm)
+    number = 25 if arm else 72
+    yield _probe(
+        "leases",
+        "no lease makes programs of the host wait that open a file, also with other upper halves",
+        *(
+            ProbeStep(
+                attempt("syscall", number, -1, command | high, 0), "filtered.invalid", breach=("EBADF",)
+            )
+            for command in (_F_SETLEASE, _F_SETDELEG)
+            for high in (0, 1 << 32)
+        ),
+        controls=(step("works", "syscall", number, 0, _F_GETFD, 0),),
+    )
     number = 92 if arm else 135
     yield _probe(
         "personality",

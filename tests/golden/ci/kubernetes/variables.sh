@@ -6,12 +6,12 @@ closing() {
         networkpolicy.yaml
 }
 sw_proxied=
-sw_profile=sandwright-9755527ff36d82123b8cb125f8ab1942.json
-sw_seccomp=9755527ff36d82123b8cb125f8ab194267fef95cb402a552d6200ed4a306ba24
+sw_profile=sandwright-77714c3053c1a2f53c60c5579cfcf39f.json
+sw_seccomp=77714c3053c1a2f53c60c5579cfcf39f305f89194d456533e60dfdf8b822e903
 manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" runtimeclass.yaml f7a72f8070f889d94a318609e27f25a50be6007b22b68d63c5a52f5c848bf9ad
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml 8088b5b94518d5ab1ab3b21789f61fb3b3c7bd95821b239fa48215ea832f7152
+    "$@" job.yaml ca4b37fcc92bc2e76710f5c2bd930c1604d9b13b6aeb1c3d7d6c5400367845ef
 }

@@ -6,11 +6,11 @@ closing() {
         networkpolicy.yaml
 }
 sw_proxied=
-sw_profile=sandwright-6a1e8fb33d54d1b383e67923f5c52558.json
-sw_seccomp=6a1e8fb33d54d1b383e67923f5c525588f1b148c52627dfd270a4c80c4f519a2
+sw_profile=sandwright-57778c56968fc6e38c2e40e0e8364790.json
+sw_seccomp=57778c56968fc6e38c2e40e0e836479023a7fbc3a3a489e247fd55c1bb9f9197
 manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml 3995026ba038c0d6d5a0c585b14b7d97ced4a5d957424de777b43e09f0e00c5d
+    "$@" job.yaml 96e07cd94d2ad0c1ddd727ff2f566cbead17d9df84ac52e501fbedc1579f4986
 }

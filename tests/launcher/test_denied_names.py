@@ -1,0 +1,178 @@
+"""What the host makes at a denied name while a run goes on, and where it points a link that leads to one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from goldens import write_artifacts
+from launcher.conftest import WAIT
+from sandwright.api import Policy
+from sandwright.methods.registry import render
+from sandwright.policy.collect import collect
+
+pytestmark = pytest.mark.needs("bwrap", "cc")
+
+SETTLED = 1.0
+"""Seconds after which what was made is hidden; measured are milliseconds."""
+
+READS = """
+echo started; read go
+for file in "$@"; do cat "$file" 2>&1; done
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Not below /tmp, which is another one inside."""
+    made = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
+    (made / "p/.git").mkdir(parents=True)
+    yield made
+    shutil.rmtree(made)
+
+
+Run = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def run(home: Path, program: Path, environ: dict[str, str]) -> Iterator[Run]:
+    """Starts a sandbox that reads these files when it is let go; it has started."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(deny: str, *files: str) -> subprocess.Popen[str]:
+        text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], deny: [{deny}]}}\n"
+        facts = collect(Policy.from_text(text), project=home / "p", environ={"HOME": str(home)})
+        resolved = Policy.from_text(text).resolve(facts)
+        write_artifacts(home / "out", render(resolved, "bwrap").artifacts)
+        (home / "out/launch").write_bytes(program.read_bytes())
+        child = subprocess.Popen(
+            [home / "out/launch", "sh", "-c", READS, "sh", *(str(home / each) for each in files)],
+            env={**environ, "HOME": str(home)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, cwd=home / "p",
+        )  # fmt: skip
+        begun.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "started\n"
+        return child
+
+    yield start
+    for child in begun:
+        child.kill()
+        child.wait(WAIT)
+
+
+def read_inside(child: subprocess.Popen[str]) -> str:
+    """What it read; it was not ended."""
+    time.sleep(SETTLED)
+    said = child.communicate("go\n", timeout=WAIT)[0]
+    assert child.returncode in (0, 1), said
+    return said
+
+
+def test_a_denied_file_that_the_host_makes(home: Path, run: Run) -> None:
+    child = run("~/.netrc", ".netrc", "other")
+    (home / ".netrc").write_text("SECRET")
+    (home / "other").write_text("plain")
+    said = read_inside(child)
+    assert "SECRET" not in said
+    assert "plain" in said
+
+
+def test_a_denied_file_whose_directories_are_made_with_it(home: Path, run: Run) -> None:
+    child = run("~/a/b/c/key", "a/b/c/key", "a/b/c/other")
+    (home / "a/b/c").mkdir(parents=True)
+    (home / "a/b/c/key").write_text("SECRET")
+    (home / "a/b/c/other").write_text("plain")
+    said = read_inside(child)
+    assert "SECRET" not in said
+    assert "plain" in said
+
+
+def test_a_denied_directory_that_is_moved_to_its_place(home: Path, run: Run) -> None:
+    (home / "new").mkdir()
+    (home / "new/key").write_text("SECRET")
+    child = run("~/.vault, ~/.other/key", ".vault/key", ".other/key")
+    (home / "new").rename(home / ".vault")
+    (home / "more").mkdir()
+    (home / "more/key").write_text("SECRET")
+    (home / "more").rename(home / ".other")
+    assert "SECRET" not in read_inside(child)
+
+
+def test_a_denied_file_that_is_made_again_and_again(home: Path, run: Run) -> None:
+    child = run("~/.netrc", ".netrc")
+    for number in range(20):
+        (home / "new").write_text(f"SECRET {number}")
+        (home / "new").rename(home / ".netrc")
+        time.sleep(0.01)
+        if number % 3 == 0:
+            (home / ".netrc").unlink()
+    (home / ".netrc").unlink(missing_ok=True)
+    (home / ".netrc").write_text("SECRET")
+    os.link(home / ".netrc", home / "again")
+    (home / ".netrc").unlink()
+    (home / "again").rename(home / ".netrc")  # the same file, and what lay on it has gone
+    assert "SECRET" not in read_inside(child)
+
+
+def test_a_denied_name_that_becomes_a_link(home: Path, run: Run) -> None:
+    (home / "store").mkdir()
+    (home / "store/netrc").write_text("SECRET")
+    child = run("~/.netrc, ~/.aws/key", ".netrc", ".aws/key", "store/netrc")
+    (home / ".netrc").symlink_to("store/netrc")
+    (home / ".aws").symlink_to(home / "store")
+    time.sleep(0.1)
+    (home / "store/key").write_text("SECRET")
+    assert "SECRET" not in read_inside(child)
+
+
+def test_a_link_to_a_denied_directory_that_is_pointed_elsewhere(home: Path, run: Run) -> None:
+    for name in ("one", "two", "three"):
+        (home / name).mkdir()
+        (home / name / "config").write_text(f"SECRET {name}")
+    (home / ".kube").symlink_to("one")
+    child = run("~/.kube", ".kube/config", "one/config", "two/config")
+    for name in ("two", "three"):
+        (home / "new").symlink_to(name)
+        (home / "new").rename(home / ".kube")
+        time.sleep(0.1)
+    assert "SECRET" not in read_inside(child)
+
+
+def test_a_link_above_a_denied_name_that_is_pointed_elsewhere(home: Path, run: Run) -> None:
+    """Where it leads then, nothing is at first."""
+    for name in ("one", "two"):
+        (home / "dot" / name).mkdir(parents=True)
+    (home / "dot/one/token").write_text("SECRET")
+    (home / ".config").symlink_to("dot/one")
+    child = run("~/.config/token", ".config/token", "dot/one/token")
+    (home / ".config").unlink()
+    (home / ".config").symlink_to("dot/two")
+    time.sleep(0.1)
+    (home / "dot/two/token").write_text("SECRET")
+    assert "SECRET" not in read_inside(child)
+
+
+def test_what_lies_over_a_placeholder_holds_no_memory(
+    home: Path, program: Path, environ: dict[str, str]
+) -> None:
+    """Who owns it may lift its mode; the kernel's default size is half of the machine's memory."""
+    text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+    policy = Policy.from_text(text)
+    facts = collect(policy, project=home / "p", environ={"HOME": str(home)})
+    write_artifacts(home / "out", render(policy.resolve(facts), "bwrap").artifacts)
+    (home / "out/launch").write_bytes(program.read_bytes())
+    script = "chmod 0755 .vscode; head -c 100000 /dev/zero >.vscode/x; df -k --output=size .vscode | tail -1"
+    said = subprocess.run(
+        [home / "out/launch", "sh", "-c", script], env={**environ, "HOME": str(home)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT, check=True, cwd=home / "p",
+    )  # fmt: skip
+    assert said.stdout.strip() == "8"
+    assert "No space left on device" in said.stderr
