@@ -217,7 +217,7 @@ def test_names_that_would_move_gits_hooks_are_covered() -> None:
     ]  # fmt: skip
     assert _covers_of_git(FACTS.with_entries({"/home/u/p/.git/commondir": FILE})) == covers[1:]
     readonly = "filesystem: {write: [$PROJECT/src]}"
-    assert mount_plan(_resolve(readonly), root="host").covers == ()
+    assert not [each for each in mount_plan(_resolve(readonly), root="host").covers if each.closes]
 
 
 def _covers_of_git(facts: HostFacts = FACTS) -> list[tuple[str, str, bytes]]:

@@ -96,26 +96,70 @@ def _of_git(policy: ResolvedPolicy) -> Iterator[Cover]:
 
 
 def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
-    """The names that are protected, but for those in a directory of Git; then what rules restrict."""
+    """The names that are protected in the project, but for those in Git's directories; then restricted paths.
+
+    Among these are names to which a dangling link leads from elsewhere: `~/.zshrc -> project/zshrc`.
+    """
     files, facts = policy.filesystem, policy.facts
     project = policy.canonical(facts.project)
-    names = dict.fromkeys(
-        name.value for each in files.protections if project in each.roots for name in each.names
+    roots = dict.fromkeys(
+        root for each in files.protections for root in each.roots if is_inside(root, project)
     )
-    git = below(project, ".git")
-    for name in names:
-        path = followed(below(project, name), facts)[0]
-        rule = _protecting(policy, path)
-        if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
-            yield _cover(facts, path, rule, None)
+    for root in roots:
+        yield from _of_root(policy, root)
     for path in facts.git_files:
         rule = _protecting(policy, path)
         if rule is not None and is_inside(path, project):
             yield _cover(facts, path, rule, None)
     for rule in files.rules:
-        listed = rule.origin in ("listed", "policy") and rule.kind in ("deny", "readonly")
-        if listed and is_inside(rule.path, project) and facts.kind(rule.path) is None:
+        restricted = rule.kind in ("deny", "readonly") and not rule.private
+        if restricted and is_inside(rule.path, project) and facts.kind(rule.path) is None:
             yield _cover(facts, rule.path, rule, None)
+
+
+def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Cover]:
+    facts = policy.facts
+    names = dict.fromkeys(
+        name.value for each in policy.filesystem.protections if root in each.roots for name in each.names
+    )
+    git = below(root, ".git")
+    for name in names:
+        path = followed(below(root, name), facts)[0]
+        rule = _protecting(policy, path)
+        if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
+            yield _cover(facts, path, rule, None)
+
+
+def files_in_the_way(policy: ResolvedPolicy) -> dict[str, PathRule]:
+    """The files, FIFOs and sockets where a restricted name needs a directory, each with the name's rule.
+
+    No placeholder can be made below one. Somebody inside who may replace it by a directory can make the name.
+    """
+    files, facts = policy.filesystem, policy.facts
+    found: dict[str, PathRule] = {}
+    for rule in files.rules:
+        if rule.kind in ("deny", "readonly") and not rule.private and facts.kind(rule.path) is None:
+            above = _existing(facts, rule.path)
+            if facts.kind(above) in _NO_DIRECTORY:
+                found.setdefault(above, rule)
+    for protection in files.protections:
+        above_names = {each.value.rpartition("/")[0]: each for each in protection.names if "/" in each.value}
+        for root in protection.roots:
+            for name in above_names.values():
+                path = followed(below(root, name.value), facts)[0]
+                above = _existing(facts, path)
+                rule_of = files.tree.deciding(path)[:1]
+                if facts.kind(above) in _NO_DIRECTORY and rule_of and rule_of[0].origin == "protected":
+                    found.setdefault(above, rule_of[0])
+    return {path: rule for path, rule in found.items() if files.tree.changes_host(path)}
+
+
+_NO_DIRECTORY = ("file", "fifo", "socket", "device")
+
+
+def _existing(facts: HostFacts, path: str) -> str:
+    """The nearest path that exists, of a path and those above it."""
+    return next((each for each in (path, *ancestors(path)) if facts.kind(each) is not None), "/")
 
 
 def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:

@@ -19,7 +19,7 @@ from sandwright.policy.paths import ancestors, depth, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
-from sandwright.render.covers import Cover, covers
+from sandwright.render.covers import Cover, covers, files_in_the_way
 
 Root = Literal["host", "image"]
 """What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
@@ -72,6 +72,7 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
     planning.hide()
     planning.place_sockets()
     planning.place_links()
+    planning.hold_files()
     needed = planning.covers()
     planning.pin(cover.path for cover in needed)
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
@@ -192,6 +193,16 @@ class _Planning:
                 text = self._facts.link(path)
                 if text and self._state(path) == "hidden" and path not in self.mounts:
                     self.mounts[path] = Mount(path, "symlink", source=text, entry="symlink", rule=rule)
+
+    def hold_files(self) -> None:
+        """Keep a file from being replaced by a directory in which a restricted name could be made.
+
+        Read-only, as it may have become a directory by the time that the sandbox starts.
+        """
+        for path, rule in files_in_the_way(self._policy).items():
+            entry = self._facts.kind(path)
+            if entry is not None and self._state(path) == "writable":
+                self._put(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
 
     def pin(self, covered: Iterable[str]) -> None:
         """Make mount points of the directories from which a restriction could be moved away."""

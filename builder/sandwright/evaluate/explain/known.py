@@ -14,6 +14,7 @@ from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import RenderFinding
 from sandwright.render.authorities import NAMES
+from sandwright.render.covers import files_in_the_way
 from sandwright.render.recipe import proxy_environment
 
 
@@ -102,6 +103,9 @@ def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, v
         return ""
     if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
+    held = files_in_the_way(policy).get(asked.path) if asked.kind == "write" else None
+    if held is not None:
+        return f"it is where {held} needs a directory, so it is read-only: none can take its place"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
     if verdict.place is None and of_image:
         return declaration.of("filesystem.read-all").reason
@@ -122,7 +126,9 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
     if not asked.path or asked.kind == "connect":
         return ""
     rules = policy.filesystem.tree.deciding(asked.path)
-    return "it is the sandbox's own: nothing of the host's is there" if rules and rules[0].private else ""
+    inside = (rule.private and rule.path == verdict.target != rules[0].path for rule in rules)
+    private = bool(rules) and (rules[0].private or any(inside))
+    return "it is the sandbox's own: nothing of the host's is there" if private else ""
 
 
 def why_looser(

@@ -13,5 +13,5 @@ manifests() {
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" runtimeclass.yaml f7a72f8070f889d94a318609e27f25a50be6007b22b68d63c5a52f5c848bf9ad
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml 8088b5b94518d5ab1ab3b21789f61fb3b3c7bd95821b239fa48215ea832f7152
+    "$@" job.yaml 8e77c9072932784942d76d9889f3c23bd447816e5bef9a25a238daa86b762187
 }
