@@ -184,7 +184,7 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
 
 
 def _reader(name: str) -> Callable[[Rendered, ResolvedPolicy], ReadBack] | None:
-    """What reads the artifacts of a method or form back; None where nothing does, or none enforces anything."""
+    """What reads artifacts of a method or form back; None where nothing does, or it enforces nothing."""
     _, module, form = find(name)
     if not declaration(name).enforces:
         return None

@@ -18,6 +18,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
+from sandwright.policy.uses import file_in_the_way
 
 
 @dataclass(frozen=True)
@@ -135,31 +136,26 @@ def files_in_the_way(policy: ResolvedPolicy) -> dict[str, PathRule]:
 
     No placeholder can be made below one. Somebody inside who may replace it by a directory can make the name.
     """
-    files, facts = policy.filesystem, policy.facts
+    files = policy.filesystem
+    restricted = (each for each in files.rules if each.kind in ("deny", "readonly") and not each.private)
     found: dict[str, PathRule] = {}
-    for rule in files.rules:
-        if rule.kind in ("deny", "readonly") and not rule.private and facts.kind(rule.path) is None:
-            above = _existing(facts, rule.path)
-            if facts.kind(above) in _NO_DIRECTORY:
-                found.setdefault(above, rule)
-    for protection in files.protections:
-        above_names = {each.value.rpartition("/")[0]: each for each in protection.names if "/" in each.value}
+    for rule in (*restricted, *_protected_below(policy)):
+        above = "" if policy.facts.kind(rule.path) else file_in_the_way(rule.path, policy)
+        if above and files.tree.changes_host(above):
+            found.setdefault(above, rule)
+    return found
+
+
+def _protected_below(policy: ResolvedPolicy) -> Iterator[PathRule]:
+    """The rules of protected names of several parts, one for each directory that they are in."""
+    for protection in policy.filesystem.protections:
+        names = {name.value.rpartition("/")[0]: name.value for name in protection.names if "/" in name.value}
         for root in protection.roots:
-            for name in above_names.values():
-                path = followed(below(root, name.value), facts)[0]
-                above = _existing(facts, path)
-                rule_of = files.tree.deciding(path)[:1]
-                if facts.kind(above) in _NO_DIRECTORY and rule_of and rule_of[0].origin == "protected":
-                    found.setdefault(above, rule_of[0])
-    return {path: rule for path, rule in found.items() if files.tree.changes_host(path)}
-
-
-_NO_DIRECTORY = ("file", "fifo", "socket", "device")
-
-
-def _existing(facts: HostFacts, path: str) -> str:
-    """The nearest path that exists, of a path and those above it."""
-    return next((each for each in (path, *ancestors(path)) if facts.kind(each) is not None), "/")
+            for name in names.values():
+                path = followed(below(root, name), policy.facts)[0]
+                rule = policy.filesystem.tree.deciding(path)[:1]
+                if rule and rule[0].origin == "protected":
+                    yield rule[0]
 
 
 def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.rules import PathRule
+from sandwright.policy.uses import file_in_the_way
 from sandwright.render.covers import first_missing
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import made, making, makings, reads_plain, writes_plain
@@ -32,10 +33,12 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         if rule.private or rule.origin == "tmp" or _planted(rule, subject):
             continue
         if subject.policy.facts.kind(rule.path) is None:
-            absent += [rule] if rule.kind == "deny" else []
+            absent += [rule] if rule.kind == "deny" or rule.through else []
             continue
         yield from _for_rule(rule, subject)
-    covered, nowhere = _by_cover(absent, subject)
+    blocked = [rule for rule in absent if file_in_the_way(rule.path, subject.policy)]
+    covered, nowhere = _by_cover([rule for rule in absent if rule not in blocked], subject)
+    yield from _blocked(blocked, subject)
     for number, (parent, paths) in enumerate(sorted(covered.items())[:_PLACES]):
         yield _covered_probe(Path(parent), paths[:_NAMES], subject, "" if not number else f": {parent}")
     if nowhere:
@@ -64,9 +67,22 @@ def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, l
         if is_inside(rule.path, project) and policy.filesystem.tree.changes_host(parent):
             names = covered.setdefault(parent, [])
             names += [Path(first)] if Path(first) not in names else []
-        else:
+        elif rule.kind == "deny":
             nowhere.append(rule)
     return covered, nowhere
+
+
+def _blocked(rules: Sequence[PathRule], subject: ProofSubject) -> Iterator[Probe]:
+    """Files where a restricted name needs a directory: the fixture has one that is attempted to be moved."""
+    support = subject.declaration.of("filesystem.readonly")
+    for path in dict.fromkeys(file_in_the_way(rule.path, subject.policy) for rule in rules):
+        if not os.access(path, os.W_OK) or not subject.policy.filesystem.tree.changes_host(path):
+            continue
+        skip = f"{subject.method} can't: {support.reason}" if support.level == "cannot" else ""
+        about = "a file where a restricted name needs a directory can't be written"
+        steps = () if skip else (step("readonly.write", "write", path),)
+        control = () if skip else (writes_plain(subject.fixture),)
+        yield Probe(f"files/in the way: {path}", Family.FILES, about, steps, control, skip=skip)
 
 
 def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffix: str) -> Probe:
@@ -74,7 +90,7 @@ def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffi
     return Probe(
         f"files/absent{suffix}",
         Family.FILES,
-        "a denied name that doesn't exist in the project can't be made, whatever it would be",
+        "a restricted name that doesn't exist in the project can't be made, whatever it would be",
         tuple(each for path in paths for each in makings(path, mine)),
         making(mine),
         check=lambda: made(paths, mine),
