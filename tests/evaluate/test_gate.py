@@ -15,7 +15,7 @@ import pytest
 
 import sandwright.evaluate.gate
 from sandwright import HostFacts, Policy, ResolvedPolicy
-from sandwright.errors import ArtifactsTooWide
+from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.gate import excesses
 from sandwright.methods import METHODS, registry
@@ -63,7 +63,7 @@ def test_a_file_where_a_restricted_name_needs_a_directory_stays(
     inner = f"{PROJECT}/a/b" if listed else f"{PROJECT}/.claude/settings.json"
     facts = FACTS.with_entries({f"{PROJECT}/{name}": HostEntry(kind)})
     policy = _policy(method, f"{{{listed}}}", facts)
-    if kind == "socket" and (method == "gvisor" or (method == "kubernetes" and not listed)):
+    if kind == "socket" and method in ("gvisor", "kubernetes"):
         # these mount nothing over a socket
         with pytest.raises(ArtifactsTooWide, match=re.escape(f"write {PROJECT}/{name}/")):
             registry.render(policy, method)
@@ -226,3 +226,49 @@ def test_no_caller_renders_past_the_check() -> None:
         each for each in callers if each.startswith("methods/") and each.endswith(("backend.py", "kvm.py"))
     }
     assert callers - trials == {"methods/registry.py"}, "render with registry.render, which checks artifacts"
+
+
+IMAGES = ("docker", "podman", "oci", "gvisor", "kubernetes")
+IMAGE_FACTS = FACTS.with_entries({
+    **dict.fromkeys(("/usr/bin", "/tmp", "/opt"), DIRECTORY),
+    **dict.fromkeys(("/usr/bin/curl", "/etc/passwd"), FILE),
+    "/bin": HostEntry("symlink", "usr/bin"),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("method", IMAGES)
+@pytest.mark.parametrize(
+    ("denied", "path"),
+    [
+        ("/usr/bin/curl", "/usr/bin/curl"),
+        ("/bin/curl", "/usr/bin/curl"),
+        ("/tmp", "/tmp/x"),
+        ("/usr/bin/not-here", "/usr/bin/not-here"),
+        ("/opt", "/opt/tool"),
+    ],
+)
+def test_a_denied_path_of_an_image_is_hidden(method: str, denied: str, path: str) -> None:
+    policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
+    registry.render(policy, method)
+    for question in ("read", "write"):
+        row = registry.explain(policy, question, path, methods=[method]).row(method)
+        assert (row.decision, row.status) == ("deny", "agrees"), question
+
+
+@pytest.mark.parametrize("method", IMAGES)
+@pytest.mark.parametrize("denied", ["/etc/passwd", "/etc", "/etc/hosts"])
+def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denied: str) -> None:
+    policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
+    if method in ("podman", "oci") or (method == "kubernetes" and denied == "/etc/passwd"):
+        registry.render(policy, method)
+        return
+    with pytest.raises(RenderError, match=f"{method} can't deny {denied}: it mounts its own /etc/"):
+        registry.render(policy, method)
+
+
+@pytest.mark.parametrize("method", IMAGES)
+def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = _policy(method, "{deny: [/usr/bin/curl]}", IMAGE_FACTS)
+    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
+    with pytest.raises(ArtifactsTooWide, match=r"read /usr/bin/curl: .* what the image has there is seen"):
+        registry.render(policy, method)

@@ -83,7 +83,7 @@ def _paths(policy: ResolvedPolicy) -> Iterator[Asked]:
     for path in _near(policy):
         for action in _ACTIONS:
             if not tree.allows(action, path):
-                yield Asked(action, path, path=path)
+                yield Asked(action, path, path=path, image=policy.denies_image(path))
 
 
 def _near(policy: ResolvedPolicy) -> Iterator[str]:

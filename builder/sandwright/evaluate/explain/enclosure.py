@@ -91,6 +91,8 @@ class Enclosure(ReadBack):
                 because = f"the link {link} is not seen inside"
                 return MethodVerdict(allowed=False, because=because, target=link)
         access = mounts.access(asked.path)
+        if access.mount is None and asked.image and asked.kind != "write":
+            return MethodVerdict(allowed=True, because="what the image has there is seen")
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return MethodVerdict(allowed=False, because=because)

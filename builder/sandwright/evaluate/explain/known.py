@@ -12,6 +12,7 @@ from sandwright.evaluate.explain.verdict import IS_SET, Asked, MethodVerdict
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import RenderFinding
 from sandwright.render.authorities import NAMES
 from sandwright.render.covers import files_in_the_way
@@ -126,9 +127,16 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
     if not asked.path or asked.kind == "connect":
         return ""
     rules = policy.filesystem.tree.deciding(asked.path)
-    inside = (rule.private and rule.path == verdict.target != rules[0].path for rule in rules)
+    inside = (
+        rule.private and _is_empty(rule) and rule.path == verdict.target != rules[0].path for rule in rules
+    )
     private = bool(rules) and (rules[0].private or any(inside))
     return "it is the sandbox's own: nothing of the host's is there" if private else ""
+
+
+def _is_empty(private: PathRule) -> bool:
+    """Whether nothing is there but what the sandbox makes: not so in /dev and /proc."""
+    return private.path.split("/")[1] not in ("dev", "proc")
 
 
 def why_looser(
