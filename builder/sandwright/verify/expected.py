@@ -160,10 +160,25 @@ _TABLE: Mapping[str, _Row] = {
         "a denied file is no directory",
         "ENOTDIR",
     ),
-    "foreign": _Row(
+    "foreign": _Row("filesystem.read-all", "nothing of the host is there but what is listed", "ENOENT"),
+    "image.own": _Row(
         "filesystem.read-all",
-        "nothing of the host is there but what is listed: absent, or the image's own",
+        "what is denied of the host alone is the image's own file, if it has one, and never the host's",
         "ENOENT ok",
+    ),
+    "image.file": _Row(
+        "filesystem.deny",
+        "a denied file is not in the image, or hidden by one without rights",
+        "EACCES ENOENT",
+    ),
+    "image.entry": _Row(
+        "filesystem.deny", "what lies in a denied directory of the image is not there", "ENOENT"
+    ),
+    "image.create": _Row(
+        "filesystem.deny",
+        "nothing can be made in a denied directory of the image",
+        "EROFS ENOENT",
+        like="hidden.create",
     ),
     "absent": _Row(
         "filesystem.deny",

@@ -176,8 +176,7 @@ def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[
     opened = [each.path for each in subject.policy.filesystem.rules if each.kind != "deny"]
     inside = list(itertools.islice(_closed(path, opened), _TRIED))
     if not masked:
-        yield ProbeStep(attempt("stat", path), "foreign", lacks=(_identity(path),))
-        yield from (ProbeStep(attempt("stat", each), "foreign", lacks=(_identity(each),)) for each in inside)
+        yield from _of_image(rule, inside, subject)
     elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
         yield step("hidden.attributes", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
@@ -188,6 +187,20 @@ def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[
     else:
         yield ProbeStep(attempt("length", path), "hidden.file", value=b"0")
         yield step("hidden.file.write", "write", path)
+
+
+def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> Iterator[ProbeStep]:
+    """What is denied where an image's root is: of the image too, or of the host alone by a preset."""
+    path = Path(rule.path)
+    if not subject.policy.denies_image(rule.path):
+        claim = "image.own" if _in_image(rule.path) else "foreign"
+        for each in (path, *inside):
+            yield ProbeStep(attempt("stat", each), claim, lacks=(_identity(each),))
+    elif subject.policy.facts.kind(rule.path) == "directory":
+        yield from (step("image.entry", "stat", each) for each in inside)
+        yield step("image.create", "create", _unique(rule.path, subject))
+    else:
+        yield ProbeStep(attempt("read", path), "image.file", value=b"")
 
 
 def _own(path: Path, subject: ProofSubject) -> bool:
@@ -261,8 +274,12 @@ def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
     steps: list[ProbeStep] = []
     places: dict[str, None] = {}
     for rule in rules:
-        if subject.image_root and _in_image(rule.path) and not _visible(rule.path, subject):
-            continue
+        if subject.image_root and not _visible(rule.path, subject):
+            if subject.policy.denies_image(rule.path):
+                steps += _of_image(rule, (), subject)
+                continue
+            if _in_image(rule.path):
+                continue
         steps.append(step("absent", "stat", rule.path))
         above = _existing_parent(rule.path, subject)
         if tree.allows("read", above) and not tree.changes_host(above) and not _own(Path(above), subject):
