@@ -17,6 +17,7 @@ WORKS = frozenset((
 VALUE = {
     "hidden.list": "the names that are listed are none",
     "image.own": "a preset's rule is about the host's file, and its device and inode are looked for",
+    "variable.image": "the value is the image's, and never that of the host's variable",
     "kernel.hidden": "what is read is nothing",
     "device.own": "gVisor's device has no counterpart on the host",
     "privilege.bound": "the set that is read is empty",

@@ -348,6 +348,11 @@ _TABLE: Mapping[str, _Row] = {
     ),
     # Environment
     "variable.none": _Row("environment.pass", "a variable that is not passed", "ENOENT"),
+    "variable.image": _Row(
+        "environment.pass",
+        "a variable of the host that stays there: it is the image's own, or not there",
+        "ENOENT ok",
+    ),
     # Secrets
     "shim.token": _Row(
         "credentials.shims", "the program on the host runs, with the sandbox's token and not the host's", "ok"
