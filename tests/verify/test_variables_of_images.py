@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from sandwright.runtime.probe.protocol import ProbeAnswer
 from sandwright.verify.catalogue import environment
 from sandwright.verify.expected import expected
 from sandwright.verify.fixture import Fixture
+from sandwright.verify.listeners import CanaryListeners
 from sandwright.verify.outcome import _compared
 from sandwright.verify.probe import ProbeStep
 from sandwright.verify.subject import Canaries, ProofSubject
@@ -34,8 +36,8 @@ def _steps() -> dict[str, ProbeStep]:
         "kubernetes",
         policy,
         fixture,
-        None,
-        Canaries({}, {"LANG": HOST, "GITHUB_TOKEN": OTHER}),  # type: ignore[arg-type]
+        cast("CanaryListeners", None),
+        Canaries({}, {"LANG": HOST, "GITHUB_TOKEN": OTHER}),
     )
     withheld = next(iter(environment.probes(dataclasses.replace(subject, word="w"))))
     return {each.attempt.arguments[0].decode(): each for each in withheld.steps[:2]}
