@@ -12,7 +12,7 @@ def _classes() -> list[type[SandwrightError]]:
 
 
 def test_exit_codes_differ_and_mean_failure() -> None:
-    codes = [c.exit_code for c in _classes()]
+    codes = [c.exit_code for c in _classes() if "exit_code" in vars(c)]
     assert len(set(codes)) == len(codes)
     assert all(0 < code < 125 for code in codes), "125 and above belong to the commands that sessions run"
 

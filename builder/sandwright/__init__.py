@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
     from sandwright.api import Policy
     from sandwright.errors import SandwrightError
-    from sandwright.evaluate.explain import Comparison
+    from sandwright.evaluate.explain.compare import Comparison
     from sandwright.policy.facts import HostFacts
     from sandwright.policy.resolved import ResolvedPolicy
     from sandwright.render.artifact import Artifact
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Artifact": "render.artifact",
-    "Comparison": "evaluate.explain",
+    "Comparison": "evaluate.explain.compare",
     "HostFacts": "policy.facts",
     "Policy": "api",
     "Rendered": "render.rendered",

@@ -15,7 +15,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 
 if TYPE_CHECKING:
-    from sandwright.evaluate.explain import Comparison
+    from sandwright.evaluate.explain.compare import Comparison
 
 
 class Policy(MergedPolicy):

@@ -54,6 +54,10 @@ class RenderError(SandwrightError):
     exit_code = 4
 
 
+class ArtifactsTooWide(RenderError):
+    """What a method rendered allows more than the policy and the method's declaration say."""
+
+
 class ToolMissing(SandwrightError):
     """A program is not on PATH.
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from goldens import CASES, case_policy
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import DocumentError, UsageError
-from sandwright.evaluate.explain import Comparison, Row
+from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.evaluate.explain.squid import Squid
 from sandwright.launcher.plan import LaunchPlan, plan_bytes
 from sandwright.methods import METHODS

@@ -91,7 +91,8 @@ def test_a_volume_that_is_only_read() -> None:
 
 def test_part_of_a_project() -> None:
     text = "extends: []\nfilesystem: {write: [$PROJECT/src]}\n"
-    assert _mounts(text) == [(f"{PROJECT}/src", "project", "src", False)]
+    own = [(f"{PROJECT}/src/{name}", "nothing", "", True) for name in (".sandbox", "sandbox.yaml")]
+    assert _mounts(text) == [(f"{PROJECT}/src", "project", "src", False), *own]
     assert "workingDir" not in container_of(text)
 
 

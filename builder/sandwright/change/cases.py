@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sandwright.evaluate.boundary import CHILD, boundary_paths, parent
 from sandwright.policy.explain import Question
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
-from sandwright.render.covers import first_missing
 from sandwright.render.filters import from_file
 from sandwright.seccomp import SeccompProfile, profile
 from sandwright.seccomp.abi import known_names
 from sandwright.seccomp.model import MAX_ARGUMENTS, U64, ArgumentComparison, ComparisonOperator
 
-CHILD, NEIGHBOUR = "sandwright-child", "sandwright-neighbour"
-"""Names that nobody gives to files of theirs."""
+NEIGHBOUR = "sandwright-neighbour"
+"""As CHILD, a name that nobody gives to files of theirs."""
 
 _STRANGER = "stranger.invalid"
 """A host on no list (RFC 6761, 6.4)."""
@@ -57,37 +57,13 @@ _PATH_QUESTIONS: tuple[Question, ...] = ("read", "write")
 
 def paths(policies: Sequence[ResolvedPolicy]) -> tuple[str, ...]:
     """Every path at which a policy has a rule, with its parent, a child and a neighbour."""
-    named = dict.fromkeys(path for policy in policies for path in _named(policy))
-    near = (each for path in named for each in (path, _parent(path), below(path, CHILD), _beside(path)))
+    named = dict.fromkeys(path for policy in policies for path in boundary_paths(policy))
+    near = (each for path in named for each in (path, parent(path), below(path, CHILD), _beside(path)))
     return tuple(dict.fromkeys(near))
 
 
-def _named(policy: ResolvedPolicy) -> Iterator[str]:
-    """The paths of all rules, and where one doesn't exist the first missing one on the way.
-
-    Something empty may lie there while a sandbox runs.
-    """
-    for path in _ruled(policy):
-        yield path
-        if policy.facts.kind(path) is None:
-            yield first_missing(policy.facts, path)
-
-
-def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
-    files = policy.filesystem
-    yield "/"
-    yield from (rule.path for rule in (*files.rules, *files.startup))
-    yield from (each.path for each in files.unprotected)
-    for protection in files.protections:
-        yield from (below(root, name.value) for root in protection.roots for name in protection.names)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
-
-
 def _beside(path: str) -> str:
-    return below(_parent(path), f"{path.rpartition('/')[2]}-{NEIGHBOUR}")
+    return below(parent(path), f"{path.rpartition('/')[2]}-{NEIGHBOUR}")
 
 
 def _hosts(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:

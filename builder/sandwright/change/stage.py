@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.change.cases import CHILD, NEIGHBOUR
+from sandwright.change.cases import NEIGHBOUR
 from sandwright.change.pair import PolicyPair
+from sandwright.evaluate.boundary import CHILD
 from sandwright.policy.load import run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside

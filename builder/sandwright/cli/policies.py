@@ -17,7 +17,7 @@ from sandwright.visible import one_line
 
 if TYPE_CHECKING:
     from sandwright.cli.artifacts import Changes
-    from sandwright.evaluate.explain import Comparison, Row
+    from sandwright.evaluate.explain.compare import Comparison, Row
     from sandwright.policy.resolved import ResolvedPolicy
 
 

@@ -36,7 +36,11 @@ def _command(command: Command) -> Iterator[str]:
 
 def exits() -> str:
     """Exit statuses and what each means, from the classes of errors."""
-    rows = [[str(each.exit_code), (each.__doc__ or "").splitlines()[0]] for each in _errors(SandwrightError)]
+    rows = [
+        [str(each.exit_code), (each.__doc__ or "").splitlines()[0]]
+        for each in _errors(SandwrightError)
+        if "exit_code" in vars(each)
+    ]
     return table(["status", "meaning"], sorted(rows, key=lambda row: int(row[0])))
 
 

@@ -40,6 +40,8 @@ class Mounts:
         self._tree: PathTree[tuple[int, Mount]] = PathTree(same_name(facts))
         for index, mount in enumerate(plan.mounts):
             self._tree.add(mount.target, (index, mount))
+        self._governing: dict[str, Mount | None] = {}
+        self._links: dict[str, str | None] = {}
 
     def access(self, path: str) -> MountAccess:
         """What can be done with an absolute path. Raise UsageError for another."""
@@ -60,6 +62,11 @@ class Mounts:
 
     def governing(self, path: str) -> Mount | None:
         """The last mount that was made at a path or above it; None where an image's own files are."""
+        if path not in self._governing:
+            self._governing[path] = self._last(path)
+        return self._governing[path]
+
+    def _last(self, path: str) -> Mount | None:
         last: tuple[int, Mount] | None = None
         for _, mounts in self._tree.along(path):
             for each in mounts:
@@ -77,6 +84,8 @@ class Mounts:
     def _seen(self, path: str, mount: Mount) -> tuple[bool, str]:
         """Whether the mount that governs a path shows it, and why."""
         match mount.kind:
+            case "bind" if path != mount.target and self._is_file(mount):
+                return False, f"{mount.target} is a file, and a mount point, which nothing replaces"
             case "bind":
                 right = "writable" if mount.writable else "read-only"
                 return True, f"the host's {_host_path(path, mount)} is bound there, {right}"
@@ -86,6 +95,9 @@ class Mounts:
                 return False, f"only mounts are seen below {mount.target}, and none shows this"
             case _:
                 return True, f"{mount.target} is the sandbox's own"
+
+    def _is_file(self, mount: Mount) -> bool:
+        return self._facts.kind(mount.source) in ("file", "fifo", "socket", "device")
 
     def _follow(self, path: str) -> str | None:
         pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
@@ -107,7 +119,12 @@ class Mounts:
         return current or "/"
 
     def _link(self, path: str) -> str | None:
-        """The text of the link that is seen at a path inside."""
+        """The text of the link that is seen at a path inside; kept, as each path has its directories."""
+        if path not in self._links:
+            self._links[path] = self._text(path)
+        return self._links[path]
+
+    def _text(self, path: str) -> str | None:
         mount = self.governing(path)
         if mount is None:
             return None

@@ -75,7 +75,8 @@ class Form:
     """Another sandbox of a method, by a name of its own: nothing that a policy can name.
 
     `outer` is the value of the policy's field that asks for it, `none` where nothing does. What is None is
-    the method's, but for the backend: without one it is rendered only. One with `instead` is taken where the
+    the method's, but for the backend: without one it is rendered only. Artifacts of its own are read back by
+    `read_artifacts` of its own, or not at all. One with `instead` is taken where the
     method itself doesn't start; it says in which way this one differs. `expect` comes before the method's.
     """
 
@@ -83,6 +84,7 @@ class Form:
     instead: str = ""
     declare: Callable[[], Declaration] | None = None
     make_artifacts: Callable[[ResolvedPolicy], tuple[Artifact, ...]] | None = None
+    read_artifacts: Callable[[Rendered, ResolvedPolicy], ReadBack] | None = None
     make_backend: Callable[[], Backend] | None = None
     expect: Callable[[], Mapping[str, Answers]] | None = None
 

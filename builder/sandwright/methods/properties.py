@@ -66,7 +66,7 @@ class Properties:
     """Its launcher can record what programs inside ask for (`learn`)."""
 
     explained: bool = True
-    """Its artifacts can be read back."""
+    """Its artifacts can be read back, and are before they are used. Without that nothing checks them."""
 
     verifiable: bool = False
     """`verify` can prove it."""

@@ -8,7 +8,7 @@ of ours.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ from sandwright.methods.installed import entry_points
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from sandwright.evaluate.explain import Comparison
-    from sandwright.evaluate.explain.compare import MethodQuestions
+    from sandwright.evaluate.explain.compare import Comparison, MethodQuestions
+    from sandwright.evaluate.explain.reading import ReadBack
     from sandwright.methods.properties import Properties
     from sandwright.policy.declaration import Declaration
     from sandwright.policy.resolved import ResolvedPolicy
@@ -171,14 +171,31 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
     """The artifacts of a method or form for a policy.
 
     Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
-    UsageError for a method that there isn't.
+    ArtifactsTooWide where the artifacts, read back, allow more than the policy; UsageError for a method that
+    there isn't.
     """
-    from sandwright.render.rendered import render_with  # noqa: PLC0415 - for who renders
+    from sandwright.evaluate.gate import check_artifacts  # noqa: PLC0415 - for who renders
+    from sandwright.render.rendered import render_with  # noqa: PLC0415 - likewise
 
     _, module, form = find(name)
     policy = replace(policy, outer=form.outer) if form.outer != "none" else policy
     renderer = form.make_artifacts or module.make_artifacts
-    return render_with(policy, declaration(name), renderer, name=name if form.outer == "none" else "")
+    rendered = render_with(policy, declaration(name), renderer, name=name if form.outer == "none" else "")
+    read = _reader(name)
+    if read is not None:
+        findings = {each.use.feature: each for each in rendered.findings}
+        check_artifacts(policy, read(rendered, policy), findings, method=name)
+    return rendered
+
+
+def _reader(name: str) -> Callable[[Rendered, ResolvedPolicy], ReadBack] | None:
+    """What reads artifacts of a method or form back; None where nothing does, or it enforces nothing."""
+    _, module, form = find(name)
+    if not declaration(name).enforces:
+        return None
+    if form.make_artifacts is not None:
+        return form.read_artifacts
+    return module.read_artifacts if module.PROPERTIES.explained else None
 
 
 def explain(

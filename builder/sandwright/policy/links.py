@@ -17,15 +17,16 @@ from sandwright.policy.source import Faults, PolicySource
 
 @dataclass(frozen=True)
 class ReplaceableLink:
-    """A link that the sandbox can replace. `what` says which restriction leads through it."""
+    """A link that the sandbox can replace. `what` says which restriction leads through it, to `target`."""
 
     path: str
     what: str
+    target: str
     source: PolicySource
 
     def __str__(self) -> str:
-        """`deny $PROJECT/.env leads through the link /p/.env`."""
-        return f"{self.what} leads through the link {self.path}"
+        """`deny $PROJECT/.env leads through the link /p/.env to /p/real`."""
+        return f"{self.what} leads through the link {self.path} to {self.target}"
 
 
 class GrantedPath(Protocol):
@@ -60,7 +61,7 @@ def replaceable(rules: Iterable[PathRule], tree: PathRules) -> Iterator[Replacea
             for link in through_replaceable(rule.through, tree):
                 if link not in seen:
                     seen.add(link)
-                    yield ReplaceableLink(link, _what(rule), rule.source)
+                    yield ReplaceableLink(link, _what(rule), rule.path, rule.source)
 
 
 def grant_faults(grants: Iterable[GrantedPath], tree: PathRules, faults: Faults) -> None:

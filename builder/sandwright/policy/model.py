@@ -91,10 +91,10 @@ class FilesystemSection:
     """
 
     deny: tuple[PathText, ...] | None = None
-    """Restrictions: paths that may neither be read nor written.
+    """Restrictions: paths that may neither be read nor written, of an image's files too.
 
-    Absent and empty: only those of the layers below; `default` lists where secrets are kept. Filled: these
-    too.
+    What a preset denies is the host's alone. Absent and empty: only those of the layers below; `default`
+    lists where secrets are kept. Filled: these too.
     """
 
     protect: tuple[ProtectedName, ...] | None = None
@@ -204,9 +204,9 @@ class ProcessSection:
     Of these profiles `build` alone lets set-user-id files be made, which outlive the sandbox.
 
     A file is the path of a JSON profile as Docker, Podman and the OCI runtime specification have it. What it
-    allows is taken as it is, but for the host's Unix sockets; the sandbox can't write it. A managed policy
-    accepts no file but its own. Absent: as the layers below say; without any, `default`. Only `method: noop`
-    has no filter.
+    allows is taken as it is, but for the host's Unix sockets; the sandbox can't write it. Calls newer than
+    all that it names get ENOSYS, as with runc. A managed policy accepts no file but its own. Absent: as the
+    layers below say; without any, `default`. Only `method: noop` has no filter.
     """
 
 

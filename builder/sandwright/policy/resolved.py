@@ -14,7 +14,7 @@ from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.path_resolver import Unprotected
-from sandwright.policy.paths import canonical
+from sandwright.policy.paths import canonical, is_inside
 from sandwright.policy.rules import PathRule, PathRules, Protection
 from sandwright.policy.source import BUILT_IN, PolicySource, Sourced
 from sandwright.policy.values import ShimCommand
@@ -231,6 +231,18 @@ class ResolvedPolicy:
     def deciding(self, path: str) -> tuple[PathRule, ...]:
         """The rules for a path, the deciding one first; none when nothing lets it be read."""
         return self.filesystem.tree.deciding(self.canonical(path))
+
+    def denies_image(self, path: str) -> bool:
+        """Whether a canonical path is denied of an image's files too.
+
+        What a preset denies is the host's, as is a home; root's is where images have theirs.
+        """
+        rules = self.filesystem.tree.deciding(path)
+        if not rules or rules[0].kind != "deny" or rules[0].origin != "listed":
+            return False
+        home = self.canonical(self.facts.home)
+        of_host = rules[0].source.layer.startswith("preset ") or (home != "/root" and is_inside(path, home))
+        return not of_host
 
     def grants_git(self, name: str) -> bool:
         """Whether `filesystem.git` has a grant."""

@@ -95,7 +95,10 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
 
 
 def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
-    """The denied and read-only paths that don't exist and that somebody inside could create."""
+    """The denied and read-only paths that don't exist and that somebody inside could create.
+
+    Not where a file is in the way of a directory that they need.
+    """
     tree = policy.filesystem.tree
     return tuple(
         rule
@@ -103,6 +106,7 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
         if rule.origin in ("listed", "policy")
         and rule.kind in ("deny", "readonly")
         and policy.facts.kind(rule.path) is None
+        and not file_in_the_way(rule.path, policy)
         and tree.changes_host(_existing_parent(rule.path, policy))
     )
 
@@ -170,6 +174,12 @@ def _spelled(rule: PathRule, policy: ResolvedPolicy) -> str:
         return expanded(rule.written, policy.facts.variables)
     except ValueError:
         return rule.path
+
+
+def file_in_the_way(path: str, policy: ResolvedPolicy) -> str:
+    """The file, FIFO or socket that is where a path needs a directory; empty for none."""
+    above = _existing_parent(path, policy)
+    return above if policy.facts.kind(above) in ("file", "fifo", "socket", "device") else ""
 
 
 def _existing_parent(path: str, policy: ResolvedPolicy) -> str:

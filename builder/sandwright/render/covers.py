@@ -18,6 +18,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
+from sandwright.policy.uses import file_in_the_way
 
 
 @dataclass(frozen=True)
@@ -96,26 +97,65 @@ def _of_git(policy: ResolvedPolicy) -> Iterator[Cover]:
 
 
 def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
-    """The names that are protected, but for those in a directory of Git; then what rules restrict."""
+    """The names that are protected in the project, but for those in Git's directories; then restricted paths.
+
+    Among these are names to which a dangling link leads from elsewhere: `~/.zshrc -> project/zshrc`.
+    """
     files, facts = policy.filesystem, policy.facts
     project = policy.canonical(facts.project)
-    names = dict.fromkeys(
-        name.value for each in files.protections if project in each.roots for name in each.names
+    roots = dict.fromkeys(
+        root for each in files.protections for root in each.roots if is_inside(root, project)
     )
-    git = below(project, ".git")
-    for name in names:
-        path = followed(below(project, name), facts)[0]
-        rule = _protecting(policy, path)
-        if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
-            yield _cover(facts, path, rule, None)
+    for root in roots:
+        yield from _of_root(policy, root)
     for path in facts.git_files:
         rule = _protecting(policy, path)
         if rule is not None and is_inside(path, project):
             yield _cover(facts, path, rule, None)
     for rule in files.rules:
-        listed = rule.origin in ("listed", "policy") and rule.kind in ("deny", "readonly")
-        if listed and is_inside(rule.path, project) and facts.kind(rule.path) is None:
+        restricted = rule.kind in ("deny", "readonly") and not rule.private
+        if restricted and is_inside(rule.path, project) and facts.kind(rule.path) is None:
             yield _cover(facts, rule.path, rule, None)
+
+
+def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Cover]:
+    facts = policy.facts
+    names = dict.fromkeys(
+        name.value for each in policy.filesystem.protections if root in each.roots for name in each.names
+    )
+    git = below(root, ".git")
+    for name in names:
+        path = followed(below(root, name), facts)[0]
+        rule = _protecting(policy, path)
+        if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
+            yield _cover(facts, path, rule, None)
+
+
+def files_in_the_way(policy: ResolvedPolicy) -> dict[str, PathRule]:
+    """The files, FIFOs and sockets where a restricted name needs a directory, each with the name's rule.
+
+    No placeholder can be made below one. Somebody inside who may replace it by a directory can make the name.
+    """
+    files = policy.filesystem
+    restricted = (each for each in files.rules if each.kind in ("deny", "readonly") and not each.private)
+    found: dict[str, PathRule] = {}
+    for rule in (*restricted, *_protected_below(policy)):
+        above = "" if policy.facts.kind(rule.path) else file_in_the_way(rule.path, policy)
+        if above and files.tree.changes_host(above):
+            found.setdefault(above, rule)
+    return found
+
+
+def _protected_below(policy: ResolvedPolicy) -> Iterator[PathRule]:
+    """The rules of protected names of several parts, one for each directory that they are in."""
+    for protection in policy.filesystem.protections:
+        names = {name.value.rpartition("/")[0]: name.value for name in protection.names if "/" in name.value}
+        for root in protection.roots:
+            for name in names.values():
+                path = followed(below(root, name), policy.facts)[0]
+                rule = policy.filesystem.tree.deciding(path)[:1]
+                if rule and rule[0].origin == "protected":
+                    yield rule[0]
 
 
 def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sandwright.document import field_name
@@ -22,8 +23,8 @@ from sandwright.seccomp import (
     oci_json,
     profile,
 )
-from sandwright.seccomp.abi import BOTH, Architecture
-from sandwright.seccomp.action import ActionKind
+from sandwright.seccomp.abi import BOTH, NATIVE, Architecture, numbers
+from sandwright.seccomp.action import ENOSYS, ActionKind
 from sandwright.seccomp.adapt import asking, in_order, own_unix, without_unix
 from sandwright.seccomp.document import kernel_version
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile, SeccompRule
@@ -152,7 +153,7 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
 
     None when it names a shipped profile. The file says what is let through; nothing is added to it. `flags`
     and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with what is wrong in the
-    file, RenderError when it could not be read on the host.
+    file, RenderError when it could not be read on the host. See `with_newer_calls` for what is newer than it.
     """
     file = policy.process.seccomp
     if file in SECCOMP_PROFILES:
@@ -166,7 +167,28 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
         )
     arch = architecture(policy)
     kernel = kernel_version(policy.facts.kernel)
-    return for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel)
+    return with_newer_calls(
+        for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel), arch=arch
+    )
+
+
+def with_newer_calls(given: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
+    """A file's profile that says of calls newer than all that it names what runc does: there are none.
+
+    A profile older than a call did not mean to forbid it, and programs fall back on ENOSYS alone (runc,
+    libcontainer/seccomp/patchbpf). Not where the default lets calls run, or says so already.
+    """
+    known = numbers(NATIVE[arch])
+    named = [known[name] for rule in given.rules for name in rule.names if name in known]
+    newer = tuple(name for name, number in known.items() if named and number > max(named))
+    if not newer or given.default == ENOSYS or given.default.kind in _PERMISSIVE:
+        return given
+    rule = SeccompRule(newer, ENOSYS, (), comment="Newer than what the file names.")
+    return replace(given, rules=(*given.rules, rule))
+
+
+_PERMISSIVE = (ActionKind.ALLOW, ActionKind.LOG, ActionKind.TRACE)
+"""Default actions with which runc adds nothing."""
 
 
 def resolve_usable(given: SeccompProfile, *, arch: Architecture) -> SeccompFilter:

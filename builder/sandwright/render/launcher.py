@@ -113,7 +113,7 @@ def _there(plan: MountPlan) -> dict[str, EntryKind]:
     writable = {mount.target for mount in plan.mounts if mount.kind == "bind" and mount.writable}
     found: dict[str, EntryKind] = {}
     for mount in plan.mounts:
-        if mount.kind in ("bind", "mask") and mount.target != "/":
+        if mount.kind in ("bind", "mask") and mount.target != "/" and not mount.of_image:
             above = ancestors(mount.target)
             inside = [index for index, path in enumerate(above) if path in writable]
             found.update(dict.fromkeys(reversed(above[: inside[-1]] if inside else ()), "directory"))

@@ -9,7 +9,7 @@ points of their own (*pins*): the kernel renames no mount point (EBUSY), so nobo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.errors import RenderError
@@ -19,7 +19,7 @@ from sandwright.policy.paths import ancestors, depth, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
-from sandwright.render.covers import Cover, covers
+from sandwright.render.covers import Cover, covers, files_in_the_way
 
 Root = Literal["host", "image"]
 """What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
@@ -37,7 +37,9 @@ class Mount:
     `bind`: the host's `source` is seen at `target`. `tmpfs`: an empty directory. `mask`: something empty that
     hides what is below: a directory without entries, or for anything else an empty file. `dev`, `proc`: the
     sandbox's own. `symlink`: a link whose text is `source`. `entry` says what the target is on the host. A
-    `pin` shows what is there anyway. `rule` is what asked for it, None for the base.
+    `pin` shows what is there anyway. `of_image`: the mask hides what an image has there, if it has anything;
+    then `entry` is what the host has, a file where it has nothing. `rule` is what asked for it, None for the
+    base.
     """
 
     target: str
@@ -46,6 +48,7 @@ class Mount:
     source: str = ""
     entry: EntryKind = "directory"
     pin: bool = False
+    of_image: bool = False
     rule: PathRule | None = None
 
 
@@ -72,6 +75,8 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
     planning.hide()
     planning.place_sockets()
     planning.place_links()
+    planning.hold_files()
+    planning.settle()
     needed = planning.covers()
     planning.pin(cover.path for cover in needed)
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
@@ -131,6 +136,8 @@ class _Planning:
             self._place_own(rule)
             return
         entry = self._facts.kind(rule.path)
+        if self._root == "image" and self._state(rule.path) == "hidden":
+            self._hide_of_image(rule)
         if entry is None:
             self.missing += [rule] if rule.kind in ("read", "write") and rule.origin == "listed" else []
             return
@@ -153,6 +160,24 @@ class _Planning:
             self.missing.append(rule)
         elif self._state(rule.path) != "own":
             self._put(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
+
+    def _hide_of_image(self, rule: PathRule) -> None:
+        """Hide a denied path of the image, also by the name that the policy gives it."""
+        if not self._policy.denies_image(rule.path):
+            return
+        for path in (rule.path, self._policy.spelled(rule.written)) if rule.through else (rule.path,):
+            above = (self.mounts.get(each) for each in ancestors(path))
+            if not any(each is not None and each.of_image for each in above):
+                kind = self._facts.kind(rule.path)
+                entry: EntryKind = "directory" if kind == "directory" else "file"
+                self._put(Mount(path, "mask", entry=entry, of_image=True, rule=rule), "hidden")
+
+    def settle(self) -> None:
+        """Make a directory of each hidden path of the image in which something is mounted."""
+        above = {each for path in self.mounts for each in ancestors(path)}
+        for path, mount in self.mounts.items():
+            if mount.of_image and path in above:
+                self.mounts[path] = replace(mount, entry="directory")
 
     def _only_for_host(self, rule: PathRule) -> bool:
         """Whether a rule reopens, for a preset that grants the whole host, what it denies of it."""
@@ -197,6 +222,16 @@ class _Planning:
                 text = self._facts.link(path)
                 if text and self._state(path) == "hidden" and path not in self.mounts:
                     self.mounts[path] = Mount(path, "symlink", source=text, entry="symlink", rule=rule)
+
+    def hold_files(self) -> None:
+        """Keep a file from being replaced by a directory in which a restricted name could be made.
+
+        Read-only, as it may have become a directory by the time that the sandbox starts.
+        """
+        for path, rule in files_in_the_way(self._policy).items():
+            entry = self._facts.kind(path)
+            if entry is not None and self._state(path) == "writable":
+                self._put(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
 
     def pin(self, covered: Iterable[str]) -> None:
         """Make mount points of the directories from which a restriction could be moved away."""

@@ -38,7 +38,7 @@ def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str
     yield from ("sandwright-mounts", _VERSION)
     below: dict[str, Mount] = {}
     for mount in mounts:
-        if mount.kind == "symlink":
+        if mount.kind == "symlink" or mount.of_image:  # nobody on the host replaces what an image has
             continue
         yield from _record(mount, _lies_on(mount.target, below))
         below[mount.target] = mount

@@ -160,9 +160,10 @@ _TABLE: Mapping[str, _Row] = {
         "a denied file is no directory",
         "ENOTDIR",
     ),
-    "foreign": _Row(
+    "foreign": _Row("filesystem.read-all", "nothing of the host is there but what is listed", "ENOENT"),
+    "image.own": _Row(
         "filesystem.read-all",
-        "nothing of the host is there but what is listed: absent, or the image's own",
+        "what is denied of the host alone is the image's own file, if it has one, and never the host's",
         "ENOENT ok",
     ),
     "own.read": _Row(
@@ -174,6 +175,20 @@ _TABLE: Mapping[str, _Row] = {
         "filesystem.readonly",
         "where sandwright keeps its state and is loaded from nothing can be made",
         "EROFS ENOENT EACCES",
+    ),
+    "image.file": _Row(
+        "filesystem.deny",
+        "a denied file is not in the image, or hidden by one without rights",
+        "EACCES ENOENT",
+    ),
+    "image.entry": _Row(
+        "filesystem.deny", "what lies in a denied directory of the image is not there", "ENOENT"
+    ),
+    "image.create": _Row(
+        "filesystem.deny",
+        "nothing can be made in a denied directory of the image",
+        "EROFS ENOENT",
+        like="hidden.create",
     ),
     "absent": _Row(
         "filesystem.deny",
@@ -345,6 +360,11 @@ _TABLE: Mapping[str, _Row] = {
     ),
     # Environment
     "variable.none": _Row("environment.pass", "a variable that is not passed", "ENOENT"),
+    "variable.image": _Row(
+        "environment.pass",
+        "a variable of the host that stays there: it is the image's own, or not there",
+        "ENOENT ok",
+    ),
     # Secrets
     "shim.token": _Row(
         "credentials.shims", "the program on the host runs, with the sandbox's token and not the host's", "ok"

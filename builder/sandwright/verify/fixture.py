@@ -81,7 +81,7 @@ class Fixture:
                 f"{read}/denied",
                 f"{read}/denied-file",
                 str(self.later),
-                *([f"{write}/hidden"] if self.inside else []),
+                *([f"{write}/hidden", f"{write}/in-the-way/name"] if self.inside else []),
                 *(f"{read}/{name}" for name in HOSTILE),
             ],
         }
@@ -132,6 +132,7 @@ def _files(fixture: Fixture) -> dict[Path, str]:
         write / "plain": fixture.plain,
         write / "kept/file": fixture.plain,
         write / "kept-file": fixture.plain,
+        write / "in-the-way": fixture.plain,
         write / "hidden/secret": fixture.word,
         write / "deep/er/kept/file": fixture.plain,
         write / ".git/HEAD": "ref: refs/heads/main\n",

@@ -119,6 +119,8 @@ def _bare(policy: ResolvedPolicy, fixture: Fixture, programs: HostPrograms) -> P
         _place(root / point.path[1:], directory=False)
     for rule in policy.filesystem.rules:
         kind = policy.facts.kind(rule.path)
+        if rule.kind == "deny" and not policy.denies_image(rule.path):
+            continue  # nothing is mounted over what is the host's alone
         if rule.origin == "listed" and rule.path != "/" and kind is not None and kind != "symlink":
             _place(root / rule.path[1:], directory=kind == "directory")
     for directory in programs.directories:

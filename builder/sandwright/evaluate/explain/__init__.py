@@ -3,13 +3,8 @@
 A method's artifacts are rendered, read back as their consumer reads them, and asked; nobody looks at what the
 renderer meant. Each answer is then compared with the policy's own.
 
+    from sandwright.evaluate.explain.compare import explain_methods
+
     comparison = explain_methods(policy.resolve(facts), "write", "~/.ssh/id_rsa")
     comparison.answer.allowed, [(row.method, row.decision, row.status) for row in comparison.rows]
 """
-
-from __future__ import annotations
-
-from sandwright.evaluate.explain.compare import Comparison, Row, Status, explain_methods
-from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
-
-__all__ = ["ArtifactPosition", "Asked", "Comparison", "MethodVerdict", "Row", "Status", "explain_methods"]

@@ -10,6 +10,7 @@ from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked,
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import covering
 from sandwright.render.mounts import Mount, MountPlan, Root
 
@@ -66,7 +67,8 @@ class Enclosure(ReadBack):
     expose: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     sockets: bool = True
     connects: Collection[str] | None = None
-    _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, repr=False, compare=False)
+    _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _places: dict[int, ArtifactPosition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides, on the host of `facts`."""
@@ -89,6 +91,8 @@ class Enclosure(ReadBack):
                 because = f"the link {link} is not seen inside"
                 return MethodVerdict(allowed=False, because=because, target=link)
         access = mounts.access(asked.path)
+        if access.mount is None and asked.image and asked.kind != "write":
+            return MethodVerdict(allowed=True, because="what the image has there is seen")
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return MethodVerdict(allowed=False, because=because)
@@ -115,7 +119,9 @@ class Enclosure(ReadBack):
         return mount.kind not in ("tmpfs", "mask")
 
     def _place(self, mount: Mount) -> ArtifactPosition:
-        return next(place for each, place in self.mounts if each is mount)
+        if not self._places:
+            self._places.update((id(each), place) for each, place in self.mounts)
+        return self._places[id(mount)]
 
     def _socket(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """A Unix socket: one has to be made, and the path to be seen."""
@@ -162,6 +168,13 @@ class Enclosure(ReadBack):
         return MethodVerdict(
             self.proxied, "a network of its own, with no way out but to the proxy", self.network
         )
+
+    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+        """Runtimes bring a /sys, of which no rule has to say anything."""
+        unruled = asked.kind == "read" and not policy.filesystem.tree.deciding(asked.path)
+        if unruled and self.root == "image" and is_inside(asked.path, "/sys"):
+            return "the runtime brings /sys, read-only, without what every sandbox hides of it"
+        return ""
 
     def _variable(self, name: str) -> MethodVerdict:
         if name in self.environment:

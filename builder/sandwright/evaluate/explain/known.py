@@ -12,8 +12,10 @@ from sandwright.evaluate.explain.verdict import IS_SET, Asked, MethodVerdict
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import RenderFinding
 from sandwright.render.authorities import NAMES
+from sandwright.render.covers import files_in_the_way
 from sandwright.render.recipe import proxy_environment
 
 
@@ -102,6 +104,9 @@ def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, v
         return ""
     if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
+    held = files_in_the_way(policy).get(asked.path) if asked.kind == "write" else None
+    if held is not None:
+        return f"it is where {held} needs a directory, so it is read-only: none can take its place"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
     if verdict.place is None and of_image:
         return declaration.of("filesystem.read-all").reason
@@ -122,7 +127,16 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
     if not asked.path or asked.kind == "connect":
         return ""
     rules = policy.filesystem.tree.deciding(asked.path)
-    return "it is the sandbox's own: nothing of the host's is there" if rules and rules[0].private else ""
+    inside = (
+        rule.private and _is_empty(rule) and rule.path == verdict.target != rules[0].path for rule in rules
+    )
+    private = bool(rules) and (rules[0].private or any(inside))
+    return "it is the sandbox's own: nothing of the host's is there" if private else ""
+
+
+def _is_empty(private: PathRule) -> bool:
+    """Whether nothing is there but what the sandbox makes: not so in /dev and /proc."""
+    return private.path.split("/")[1] not in ("dev", "proc")
 
 
 def why_looser(

@@ -81,7 +81,9 @@ def _of_shipped(question: Asked, arguments: Arguments, name: str, policy: Resolv
 def _path(policy: ResolvedPolicy, question: Asked, subject: str) -> Asked:
     """The question with its path, and the links that were followed to it."""
     links = follow(policy.spelled(subject), policy.facts)[1]
-    return replace(question, path=policy.canonical(subject), links=tuple(where for where, _ in links))
+    path = policy.canonical(subject)
+    of_image = policy.denies_image(path)
+    return replace(question, path=path, links=tuple(where for where, _ in links), image=of_image)
 
 
 def _call(subject: str, arguments: tuple[int, ...] | None) -> Asked:

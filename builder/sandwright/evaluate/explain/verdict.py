@@ -12,14 +12,16 @@ class Asked:
     """One question, in the one spelling of its subject.
 
     `path` is the subject of read, write and exec, and of connect to a Unix socket: canonical; `links` are the
-    links that lead there. `host` and `port` are those of connect, `port` that of listen. `name` is the
-    variable of env and the call of syscall, `arguments` are the call's, None when none were given.
+    links that lead there, and with `image` it is denied of an image's files too. `host` and `port` are those
+    of connect, `port` that of listen. `name` is the variable of env and the call of syscall, `arguments` are
+    the call's, None when none were given.
     """
 
     kind: Question
     subject: str
     path: str = ""
     links: tuple[str, ...] = ()
+    image: bool = False
     host: str = ""
     port: int = 0
     name: str = ""

@@ -15,6 +15,7 @@ EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
     "commits": Answers("EROFS", _REPOSITORY),
     "covered.write": Answers("EACCES EROFS ENOENT", _REPOSITORY),
+    "image.file": Answers("ok", "over a denied file lies one without content"),
     "hidden.file": Answers("ok", "over a denied file lies one without content"),
     "hidden.file.write": Answers("EACCES EROFS", "over a denied file lies one without content"),
     "kernel.write": Answers("EACCES EROFS", "it is root's, who is nobody in the Pod's user namespace"),

@@ -17,6 +17,7 @@ from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors, depth, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import absent
+from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.uncovered import movable_above, without_covers
 
@@ -46,12 +47,16 @@ def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
     temporary = (TMP, policy.filesystem.tmp_path)
     chosen = {path: VolumeMount(path, "tmp", writable=True) for path in temporary}
     plan = mount_plan(policy, root="image")
+    check_image_masks(plan, "kubernetes", accounts=False)
     for mount in _planned(policy, plan, project):
         chosen.setdefault(mount.path, mount)
     for path in (*_first_absent(policy), *(cover.path for cover in plan.covers)):
         above = next((chosen[each] for each in (path, *ancestors(path)) if each in chosen), None)
         if is_inside(path, project) and above is not None and above.writable:
             chosen.setdefault(path, VolumeMount(path, "nothing"))
+    for hidden in plan.mounts:
+        if hidden.of_image and not is_inside(hidden.target, project):
+            chosen[hidden.target] = _of_project(hidden, project)
     restricted = [mount.path for mount in chosen.values() if not mount.writable]
     for path in (above for each in restricted for above in movable_above(policy, each)):
         if is_inside(path, project):

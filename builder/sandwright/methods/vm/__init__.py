@@ -71,6 +71,10 @@ def _artifacts_kvm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     return render_vm_kvm(policy)
 
 
+def _read_kvm(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
+    return read_artifacts(rendered, policy)
+
+
 def _expect_kvm() -> Mapping[str, Answers]:
     from sandwright.methods.vm.kvm import EXPECTED_KVM  # noqa: PLC0415
 
@@ -88,6 +92,7 @@ FORMS: Mapping[str, Form] = {
         instead=WITH_QEMU,
         declare=_declare_kvm,
         make_artifacts=_artifacts_kvm,
+        read_artifacts=_read_kvm,
         make_backend=_backend_kvm,
         expect=_expect_kvm,
     ),

@@ -19,7 +19,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "withheld",
         f"variables that the policy doesn't pass don't arrive: {', '.join(canaries.withheld)}",
-        *(step("variable.none", "environment", name) for name in canaries.withheld),
+        *(_withheld(name, value, subject) for name, value in canaries.withheld.items()),
         ProbeStep(attempt("environment"), "works", lacks=secrets, private=True),
         controls=control,
     )
@@ -48,6 +48,13 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         )
     if subject.linux:
         yield from _inherited(secrets, control)
+
+
+def _withheld(name: str, value: str, subject: ProofSubject) -> ProbeStep:
+    """That a variable doesn't arrive. One that the policy passes, where none travels, may be the image's."""
+    if subject.image_root and subject.policy.environment.passes(name):
+        return ProbeStep(attempt("environment", name), "variable.image", lacks=(value.encode(),))
+    return step("variable.none", "environment", name)
 
 
 def _control(subject: ProofSubject) -> tuple[ProbeStep, ...]:

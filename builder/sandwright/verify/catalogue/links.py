@@ -80,6 +80,14 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
         step("readonly.move", "rename", write / "deep/er", write / "deep/away"),
         controls=_moves(write, "two"),
     )
+    yield _probe(
+        "move-file",
+        "a file where a denied name needs a directory can't be moved, replaced or removed",
+        step("readonly.move", "rename", write / "in-the-way", write / "away-in-the-way"),
+        step("readonly.move", "rename", write / "five-file", write / "in-the-way"),
+        step("readonly.move", "unlink", write / "in-the-way"),
+        controls=_moves(write, "five"),
+    )
     if subject.linux:
         yield _probe(
             "exchange",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.rules import PathRule
+from sandwright.policy.uses import file_in_the_way
 from sandwright.render.covers import first_missing
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import made, making, makings, reads_plain, writes_plain
@@ -32,10 +33,12 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         if rule.private or rule.origin == "tmp" or _planted(rule, subject):
             continue
         if subject.policy.facts.kind(rule.path) is None:
-            absent += [rule] if rule.kind == "deny" else []
+            absent += [rule] if rule.kind == "deny" or rule.through else []
             continue
         yield from _for_rule(rule, subject)
-    covered, nowhere = _by_cover(absent, subject)
+    blocked = [rule for rule in absent if file_in_the_way(rule.path, subject.policy)]
+    covered, nowhere = _by_cover([rule for rule in absent if rule not in blocked], subject)
+    yield from _blocked(blocked, subject)
     for number, (parent, paths) in enumerate(sorted(covered.items())[:_PLACES]):
         yield _covered_probe(Path(parent), paths[:_NAMES], subject, "" if not number else f": {parent}")
     if nowhere:
@@ -64,9 +67,22 @@ def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, l
         if is_inside(rule.path, project) and policy.filesystem.tree.changes_host(parent):
             names = covered.setdefault(parent, [])
             names += [Path(first)] if Path(first) not in names else []
-        else:
+        elif rule.kind == "deny":
             nowhere.append(rule)
     return covered, nowhere
+
+
+def _blocked(rules: Sequence[PathRule], subject: ProofSubject) -> Iterator[Probe]:
+    """Files where a restricted name needs a directory: the fixture has one that is attempted to be moved."""
+    support = subject.declaration.of("filesystem.readonly")
+    for path in dict.fromkeys(file_in_the_way(rule.path, subject.policy) for rule in rules):
+        if not os.access(path, os.W_OK) or not subject.policy.filesystem.tree.changes_host(path):
+            continue
+        skip = f"{subject.method} can't: {support.reason}" if support.level == "cannot" else ""
+        about = "a file where a restricted name needs a directory can't be written"
+        steps = () if skip else (step("readonly.write", "write", path),)
+        control = () if skip else (writes_plain(subject.fixture),)
+        yield Probe(f"files/in the way: {path}", Family.FILES, about, steps, control, skip=skip)
 
 
 def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffix: str) -> Probe:
@@ -74,7 +90,7 @@ def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffi
     return Probe(
         f"files/absent{suffix}",
         Family.FILES,
-        "a denied name that doesn't exist in the project can't be made, whatever it would be",
+        "a restricted name that doesn't exist in the project can't be made, whatever it would be",
         tuple(each for path in paths for each in makings(path, mine)),
         making(mine),
         check=lambda: made(paths, mine),
@@ -160,8 +176,7 @@ def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[
     opened = [each.path for each in subject.policy.filesystem.rules if each.kind != "deny"]
     inside = list(itertools.islice(_closed(path, opened), _TRIED))
     if not masked:
-        yield ProbeStep(attempt("stat", path), "foreign", lacks=(_identity(path),))
-        yield from (ProbeStep(attempt("stat", each), "foreign", lacks=(_identity(each),)) for each in inside)
+        yield from _of_image(rule, inside, subject)
     elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
         yield step("hidden.attributes", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
@@ -172,6 +187,20 @@ def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[
     else:
         yield ProbeStep(attempt("length", path), "hidden.file", value=b"0")
         yield step("hidden.file.write", "write", path)
+
+
+def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> Iterator[ProbeStep]:
+    """What is denied where an image's root is: of the image too, or of the host alone by a preset."""
+    path = Path(rule.path)
+    if not subject.policy.denies_image(rule.path):
+        claim = "image.own" if _in_image(rule.path) else "foreign"
+        for each in (path, *inside):
+            yield ProbeStep(attempt("stat", each), claim, lacks=(_identity(each),))
+    elif subject.policy.facts.kind(rule.path) == "directory":
+        yield from (step("image.entry", "stat", each) for each in inside)
+        yield step("image.create", "create", _unique(rule.path, subject))
+    else:
+        yield ProbeStep(attempt("read", path), "image.file", value=b"")
 
 
 def _own(path: Path, subject: ProofSubject) -> bool:
@@ -245,8 +274,12 @@ def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
     steps: list[ProbeStep] = []
     places: dict[str, None] = {}
     for rule in rules:
-        if subject.image_root and _in_image(rule.path) and not _visible(rule.path, subject):
-            continue
+        if subject.image_root and not _visible(rule.path, subject):
+            if subject.policy.denies_image(rule.path):
+                steps += _of_image(rule, (), subject)
+                continue
+            if _in_image(rule.path):
+                continue
         steps.append(step("absent", "stat", rule.path))
         above = _existing_parent(rule.path, subject)
         if tree.allows("read", above) and not tree.changes_host(above) and not _own(Path(above), subject):

@@ -13,5 +13,5 @@ manifests() {
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" runtimeclass.yaml f7a72f8070f889d94a318609e27f25a50be6007b22b68d63c5a52f5c848bf9ad
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml ca4b37fcc92bc2e76710f5c2bd930c1604d9b13b6aeb1c3d7d6c5400367845ef
+    "$@" job.yaml 8f68f0f6623da09e70b36336753dacad079679af026069a506a031294e11ccac
 }

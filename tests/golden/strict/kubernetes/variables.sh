@@ -12,5 +12,5 @@ manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml d0ac76607ae9fff8ca64fe139b15af1a86de697db968d85326638b6c9a57ad9f
     "$@" networkpolicy.yaml 526baf8b3a187e71e799fa5a5b0a5ff6e25a69f2a1ab08a83b6f472732e49ba4
-    "$@" job.yaml 96e07cd94d2ad0c1ddd727ff2f566cbead17d9df84ac52e501fbedc1579f4986
+    "$@" job.yaml a2b858b87152a490af8d232472f2fbc05f9b874d04c86198266eabd69615b16e
 }

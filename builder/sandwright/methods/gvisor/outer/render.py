@@ -33,6 +33,7 @@ from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact, json_text
 from sandwright.render.baseline import load_baseline
+from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.uncovered import plan_without_covers
@@ -182,7 +183,9 @@ def outer_container(
 
     `private` are the names at the sandbox's root that are not the image's.
     """
-    made = container(policy, plan, engine)
+    check_image_masks(plan, "gvisor", accounts=policy.mapping != "off")
+    shown = tuple(replace(each, of_image=False) for each in plan.mounts)  # runsc binds each from below /host
+    made = container(policy, replace(plan, mounts=shown), engine)
     facts = policy.facts
     environment = {
         "SANDWRIGHT_FLAGS": " ".join(runsc_flags(policy)),

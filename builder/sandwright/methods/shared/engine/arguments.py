@@ -91,7 +91,7 @@ def _own_base(container: Container) -> Iterator[str]:
         return
     yield from ("--read-only-tmpfs=false", "--image-volume=ignore", "--systemd=false")
     yield from ("--http-proxy=false", "--env-host=false")
-    yield f"--security-opt=mask={':'.join(load_baseline().masked)}"
+    yield f"--security-opt=mask={':'.join((*load_baseline().masked, *container.masked))}"
     shared = next(mount for mount in load_baseline().mounts if mount.destination == "/dev/shm")  # noqa: S108
     yield f"--tmpfs=/dev/shm:{','.join(('rw', *shared.options))}"
 

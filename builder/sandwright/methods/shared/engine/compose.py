@@ -63,13 +63,14 @@ def _image(container: Container) -> Json:
 
 def _rights(container: Container) -> Json:
     nothing_gained = [] if container.gains_rights else ["no-new-privileges:true"]
+    masks = [f"mask={':'.join(container.masked)}"] if container.masked else []
     rights: Json = {
         "read_only": True,
         "ipc": "private",
         "cgroup": "private",
         "cap_drop": ["ALL"],
         "cap_add": list(container.capabilities),
-        "security_opt": [*nothing_gained, "seccomp:./seccomp.json"],
+        "security_opt": [*nothing_gained, "seccomp:./seccomp.json", *masks],
     }
     if not container.capabilities:
         del rights["cap_add"]

@@ -15,6 +15,7 @@ from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_files
+from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import proxy_environment
 from sandwright.resources import shipped_images
@@ -53,7 +54,8 @@ class Container:
     `user` is who the process runs as, None for the image's own user; `account` is who that is in the files
     that are mounted over the image's. `keep_id`: Podman maps the caller to the same numbers inside. `folders`
     and `files` are hidden: the first are empty, nothing can be done with the second. `ignored` are as
-    `folders`, but for a `.gitignore` by which Git passes over them. `scratch` are empty
+    `folders`, but for a `.gitignore` by which Git passes over them. `masked` are files and folders of the
+    image, which Podman hides if they are there. `scratch` are empty
     directories that can be written. `environment` are values that are set; `unset` are names that no
     container gets of the engine's own configuration. `proxied`: the launcher puts it on a network with
     nothing but the proxy, instead of on none.
@@ -75,6 +77,7 @@ class Container:
     folders: tuple[str, ...]
     ignored: tuple[str, ...]
     files: tuple[str, ...]
+    masked: tuple[str, ...]
     scratch: tuple[str, ...]
     environment: Mapping[str, str]
     unset: tuple[str, ...]
@@ -106,6 +109,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
         folders=(),
         ignored=(),
         files=(),
+        masked=(),
         scratch=(),
         environment=_environment(policy, account),
         unset=tuple(_unset(policy)),
@@ -120,7 +124,12 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
 
 
 def placed(container: Container, plan: MountPlan) -> Container:
-    """The same container, with what another plan has of mounts."""
+    """The same container, with what another plan has of mounts. Raise RenderError like `container`."""
+    masked: tuple[str, ...] = ()
+    if container.engine == "podman":
+        plan, masked = masked_paths(plan)
+    else:
+        check_image_masks(plan, container.engine, accounts=container.account is not None)
     places = _places(plan)
     return replace(
         container,
@@ -128,6 +137,7 @@ def placed(container: Container, plan: MountPlan) -> Container:
         folders=tuple(places.folders),
         ignored=tuple(places.ignored),
         files=tuple(places.files),
+        masked=masked,
         scratch=tuple(places.scratch),
     )
 
@@ -221,7 +231,9 @@ def _directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
 
 def _check(made: Container) -> None:
     """Refuse what reaches the engine as JSON and can't be said there, and what the engine refuses later."""
-    paths = [made.directory, *made.folders, *made.ignored, *made.files, *made.scratch]
+    if any(":" in path for path in made.masked):
+        raise RenderError(f"podman can't be told to hide a path with a colon: {', '.join(made.masked)}")
+    paths = [made.directory, *made.masked, *made.folders, *made.ignored, *made.files, *made.scratch]
     paths += [path for each in made.binds for path in (each.source, each.target)]
     for text in (*paths, *(f"{name}={value}" for name, value in made.environment.items())):
         if any("\ud800" <= character <= "\udfff" for character in text):

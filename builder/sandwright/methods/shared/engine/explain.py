@@ -74,13 +74,16 @@ def _option(word: str, place: ArtifactPosition) -> Option:
 
 
 def _mounts(options: Sequence[Option]) -> Iterator[tuple[Mount, ArtifactPosition]]:
-    """What the engine brings, then what is asked for, parents first, as engines mount it."""
+    """What the engine brings, then what is asked for, parents first, as engines mount it; masks come last."""
     brought = ArtifactPosition(options[0][2].artifact, "brought by the engine")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought
     yield Mount("/sys", "proc"), brought
     found = [(mount, place) for name, value, place in options for mount in _mount(name, value)]
     yield from sorted(found, key=lambda each: each[0].target.count("/") if each[0].target != "/" else 0)
+    for name, value, place in options:
+        if name == "--security-opt" and value.startswith("mask="):
+            yield from ((Mount(path, "mask"), place) for path in value.removeprefix("mask=").split(":"))
 
 
 def _mount(name: str, value: str) -> Iterator[Mount]:
@@ -100,9 +103,6 @@ def _mount(name: str, value: str) -> Iterator[Mount]:
     elif name == "--volume":
         source, target, options = value.split(":")
         yield Mount(target, "bind", options.startswith("rw"), source=source)
-    elif name == "--security-opt" and value.startswith("mask="):
-        for path in value.removeprefix("mask=").split(":"):
-            yield Mount(path, "mask")
 
 
 def _field(text: str) -> tuple[str, str]:

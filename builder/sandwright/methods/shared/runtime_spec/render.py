@@ -8,7 +8,7 @@ runtime, and no SELinux label, with which runsc does not start.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, assert_never
 
 from sandwright.methods.shared.runtime_spec.launch import runtime_launcher
@@ -21,6 +21,7 @@ from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover, ignored
 from sandwright.render.filters import asking_filter, gvisor_filter, oci_filter
 from sandwright.render.hostnames import name_fields, name_files
+from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import mounts_artifact
@@ -64,8 +65,13 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     otherwise for runc and crun.
     """
     plan = mount_plan(policy, root="image")
+    masked: tuple[str, ...] = ()
+    if gvisor:  # which masks nothing
+        check_image_masks(plan, "gvisor", accounts=policy.mapping != "off")
+    else:
+        plan, masked = masked_paths(plan)
     passed_over = () if gvisor else ignored(plan.covers)  # each bind costs gVisor threads, which pids counts
-    document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over)
+    document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over, masked=masked)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
@@ -111,11 +117,16 @@ def _names(policy: ResolvedPolicy) -> Iterator[Artifact]:
 
 
 def runtime_config(
-    policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool, passed_over: Collection[str] = ()
+    policy: ResolvedPolicy,
+    plan: MountPlan,
+    *,
+    gvisor: bool,
+    passed_over: Collection[str] = (),
+    masked: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The configuration as JSON data. Its command is a shell, its root `rootfs` beside it.
 
-    `passed_over` are the covers over which the bundle's `ignored` lies.
+    `passed_over` are the covers over which the bundle's `ignored` lies, `masked` are paths of the image.
     """
     baseline = load_baseline()
     return {
@@ -124,7 +135,7 @@ def runtime_config(
         "process": _process(policy, baseline),
         "root": {"path": "rootfs", "readonly": True},
         "mounts": list(_mounts(policy, plan, baseline, gvisor=gvisor, passed_over=passed_over)),
-        "linux": _linux(policy, baseline, gvisor=gvisor),
+        "linux": _linux(policy, baseline, gvisor=gvisor, masked=masked),
     }
 
 
@@ -260,13 +271,15 @@ def _private(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> li
     return sorted(firsts - (_SYSTEM - _OWN))
 
 
-def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:
+def _linux(
+    policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool, masked: Sequence[str]
+) -> dict[str, Any]:
     host, rootless = policy.network.mode == "host", policy.facts.uid != 0
     shared = _shares_sys(policy, gvisor=gvisor)
     kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
     held = baseline.capabilities["init" if policy.process.privileged else "none"]
     linux: dict[str, Any] = {
-        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ())],
+        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ()), *masked],
         "namespaces": [{"type": kind} for kind in kinds],
         "readonlyPaths": list(baseline.readonly),
         "resources": _resources(policy.resources, rootless=rootless),

@@ -1,0 +1,38 @@
+"""The paths at which a policy's answer can change: those of its rules, with what is above and below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sandwright.policy.paths import below
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.covers import first_missing
+
+CHILD = "sandwright-child"
+"""A name that nobody gives to files of theirs."""
+
+
+def boundary_paths(policy: ResolvedPolicy) -> Iterator[str]:
+    """The paths of all rules and protected names, as they are spelled.
+
+    Where one doesn't exist also the first missing one on the way, where something empty may lie while a
+    sandbox runs.
+    """
+    for path in _ruled(policy):
+        yield path
+        if policy.facts.kind(path) is None:
+            yield first_missing(policy.facts, path)
+
+
+def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
+    files = policy.filesystem
+    yield "/"
+    yield from (rule.path for rule in (*files.rules, *files.startup))
+    yield from (each.path for each in files.unprotected)
+    for protection in files.protections:
+        yield from (below(root, name.value) for root in protection.roots for name in protection.names)
+
+
+def parent(path: str) -> str:
+    """The directory that a path is in; of `/` itself."""
+    return path.rpartition("/")[0] or "/"

@@ -1,0 +1,274 @@
+"""Rendered artifacts that allow more than the policy are refused, whichever method rendered them."""
+
+# A row of a table is a line, however long.
+# ruff: noqa: E501, PLR0917
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sandwright.evaluate.gate
+from sandwright import HostFacts, Policy, ResolvedPolicy
+from sandwright.errors import ArtifactsTooWide, RenderError
+from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.gate import excesses
+from sandwright.methods import METHODS, registry
+from sandwright.policy.facts import EntryKind, HostEntry
+from sandwright.render.artifact import Artifact
+from sandwright.render.mounts import MountPlan, Root, mount_plan
+
+DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
+HOME, PROJECT = "/home/u", "/home/u/p"
+FACTS = HostFacts(
+    os="linux",
+    home=HOME,
+    project=PROJECT,
+    entries={
+        **dict.fromkeys(("/", "/home", HOME, PROJECT, "/tmp", f"{HOME}/.ssh", "/usr", "/etc"), DIRECTORY),
+        **dict.fromkeys((f"{PROJECT}/.git", f"{PROJECT}/.git/hooks", f"{PROJECT}/out"), DIRECTORY),
+        f"{PROJECT}/.git/config": FILE,
+    },
+    git_directories=(f"{PROJECT}/.git",),
+)
+MOUNTING = ("bwrap", "user", "vm", "docker", "podman", "oci", "gvisor", "kubernetes")
+HOLDING = (*MOUNTING, "seatbelt")
+
+
+def _policy(method: str, filesystem: str = "{}", facts: HostFacts = FACTS) -> ResolvedPolicy:
+    limits = "{memory: unlimited, cpus: unlimited, pids: unlimited}"
+    return Policy.from_text(f"method: {method}\nfilesystem: {filesystem}\nresources: {limits}\n").resolve(
+        facts
+    )
+
+
+def _writable(policy: ResolvedPolicy, method: str, path: str) -> bool:
+    row = registry.explain(policy, "write", path, methods=[method]).row(method)
+    assert row.status in ("agrees", "stricter"), row
+    return row.decision == "allow"
+
+
+@pytest.mark.parametrize("method", HOLDING)
+@pytest.mark.parametrize("kind", ["file", "fifo", "socket"])
+@pytest.mark.parametrize("listed", ["deny: [$PROJECT/a/b]", "readonly: [$PROJECT/a/b]", ""])
+def test_a_file_where_a_restricted_name_needs_a_directory_stays(
+    method: str, kind: EntryKind, listed: str
+) -> None:
+    name = "a" if listed else ".claude"
+    inner = f"{PROJECT}/a/b" if listed else f"{PROJECT}/.claude/settings.json"
+    facts = FACTS.with_entries({f"{PROJECT}/{name}": HostEntry(kind)})
+    policy = _policy(method, f"{{{listed}}}", facts)
+    if kind == "socket" and method in ("gvisor", "kubernetes"):
+        # these mount nothing over a socket
+        with pytest.raises(ArtifactsTooWide, match=re.escape(f"write {PROJECT}/{name}/")):
+            registry.render(policy, method)
+        return
+    registry.render(policy, method)
+    assert not _writable(policy, method, inner)
+
+
+@pytest.mark.parametrize("method", HOLDING)
+@pytest.mark.parametrize("link", [".zshrc", ".config/fish/config.fish"])
+def test_the_name_to_which_a_dangling_link_leads_is_held(method: str, link: str) -> None:
+    above = {f"{HOME}/.config": DIRECTORY, f"{HOME}/.config/fish": DIRECTORY}
+    facts = FACTS.with_entries({**above, f"{HOME}/{link}": HostEntry("symlink", f"{PROJECT}/target")})
+    policy = _policy(method, facts=facts)
+    registry.render(policy, method)
+    assert not _writable(policy, method, f"{PROJECT}/target")
+    assert _writable(policy, method, f"{PROJECT}/other")
+
+
+@pytest.mark.parametrize("method", HOLDING)
+def test_names_are_held_in_each_writable_directory_of_the_project(method: str) -> None:
+    policy = _policy(method, "{write: [$PROJECT/out]}")
+    registry.render(policy, method)
+    assert not _writable(policy, method, f"{PROJECT}/out/.claude/settings.json")
+    assert _writable(policy, method, f"{PROJECT}/out/x")
+
+
+PLANNERS = {
+    "bwrap": "bwrap.render",
+    "user": "user.render",
+    "vm": "vm.render",
+    "docker": "shared.engine.render",
+    "podman": "shared.engine.render",
+    "oci": "shared.runtime_spec.render",
+    "gvisor": "shared.runtime_spec.render",
+    "kubernetes": "kubernetes.volumes",
+}
+FAULTY = "{deny: [$PROJECT/secret], readonly: [$PROJECT/kept]}"
+FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept": FILE})
+
+
+def _without(path: str) -> Callable[..., MountPlan]:
+    def plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
+        found = mount_plan(policy, root=root)
+        mounts = tuple(each for each in found.mounts if each.target != path)
+        covers = tuple(each for each in found.covers if each.path != path)
+        assert (mounts, covers) != (found.mounts, found.covers)
+        return dataclasses.replace(found, mounts=mounts, covers=covers)
+
+    return plan
+
+
+def _widened(path: str) -> Callable[..., MountPlan]:
+    def plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
+        found = mount_plan(policy, root=root)
+        mounts = tuple(
+            dataclasses.replace(each, writable=True) if each.target == path else each for each in found.mounts
+        )
+        assert mounts != found.mounts
+        return dataclasses.replace(found, mounts=mounts)
+
+    return plan
+
+
+@pytest.mark.parametrize("method", MOUNTING)
+@pytest.mark.parametrize(
+    ("fault", "case"),
+    [
+        pytest.param(_without(f"{PROJECT}/secret"), f"read {PROJECT}/secret", id="a mask is missing"),
+        pytest.param(_without(f"{PROJECT}/kept"), f"write {PROJECT}/kept", id="a bind is missing"),
+        pytest.param(_widened(f"{PROJECT}/kept"), f"write {PROJECT}/kept", id="a bind is writable"),
+        pytest.param(_without(f"{PROJECT}/.vscode"), f"write {PROJECT}/.vscode", id="no placeholder"),
+    ],
+)
+def test_a_renderer_that_loses_a_restriction_is_refused(
+    method: str, fault: Callable[..., MountPlan], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = _policy(method, FAULTY, FAULTY_FACTS)
+    registry.render(policy, method)
+    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", fault)
+    with pytest.raises(ArtifactsTooWide, match=re.escape(case)) as caught:
+        registry.render(policy, method)
+    assert "sandwright explain" in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("method", MOUNTING)
+def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
+    policy = _policy(method, FAULTY, FAULTY_FACTS)
+    rendered = registry.render(policy, method)
+    findings = {each.use.feature: each for each in rendered.findings}
+    sandbox = METHODS[method].read_artifacts(rendered, policy)
+    assert isinstance(sandbox, Enclosure)
+    left_out = [
+        index
+        for index, (mount, _) in enumerate(sandbox.mounts)
+        if not mount.writable and mount.target.startswith(f"{PROJECT}/")
+        if not mount.target.endswith("/.gitignore")
+    ]
+    assert len(left_out) > 5
+    for index in left_out:
+        fewer = (*sandbox.mounts[:index], *sandbox.mounts[index + 1 :])
+        assert list(excesses(policy, dataclasses.replace(sandbox, mounts=fewer), findings)), sandbox.mounts[
+            index
+        ]
+
+
+@pytest.mark.parametrize(
+    ("method", "artifact", "old", "new", "case"),
+    [
+        ("seatbelt", "profile.sb", '(subpath "/home/u/p/secret")', '(subpath "/home/u/p/other")', f"read {PROJECT}/secret"),
+        ("landlock", "rules", "hide\0/home/u/.ssh\0", "read\0/home/u/.ssh\0", "read /home/u/.ssh"),
+        ("landlock", "rules", "hide\0/home/u/.ssh\0", "", "read /home/u/.ssh"),
+        ("bwrap", "args", "--unshare-net\0", "", "connect 192.0.2.1:443"),
+        ("bwrap", "args", "--ro-bind\0/\0/\0", "--bind\0/\0/\0", "write /"),
+    ],
+)  # fmt: skip
+def test_changed_artifacts_are_refused(
+    method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = METHODS[method]
+    made = module.make_artifacts
+
+    def faulty(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        return tuple(_replaced(each, old, new) if each.name == artifact else each for each in made(policy))
+
+    policy = _accepting(method)
+    registry.render(policy, method)
+    monkeypatch.setattr(module, "make_artifacts", faulty)
+    with pytest.raises(ArtifactsTooWide, match=re.escape(case)):
+        registry.render(policy, method)
+
+
+def _replaced(artifact: Artifact, old: str, new: str) -> Artifact:
+    changed = artifact.content.replace(old.encode(), new.encode())
+    assert changed != artifact.content
+    return dataclasses.replace(artifact, content=changed)
+
+
+def _accepting(method: str) -> ResolvedPolicy:
+    """A policy that accepts what Landlock can't do, and denies the same."""
+    if method != "landlock":
+        return _policy(method, "{deny: [$PROJECT/secret]}", FAULTY_FACTS)
+    features = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.absent")
+    listed = "".join(f"  - {{feature: {each}, method: landlock, reason: test}}\n" for each in features)
+    text = f"method: landlock\nresources: {{pids: unlimited}}\ndegrade:\n{listed}"
+    return Policy.from_text(text).resolve(FACTS)
+
+
+def test_no_caller_renders_past_the_check() -> None:
+    package = Path(sandwright.evaluate.gate.__file__).parents[1]
+    callers = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "render_with"
+    }
+    trials = {
+        each for each in callers if each.startswith("methods/") and each.endswith(("backend.py", "kvm.py"))
+    }
+    assert callers - trials == {"methods/registry.py"}, "render with registry.render, which checks artifacts"
+
+
+IMAGES = ("docker", "podman", "oci", "gvisor", "kubernetes")
+IMAGE_FACTS = FACTS.with_entries({
+    **dict.fromkeys(("/usr/bin", "/tmp", "/opt"), DIRECTORY),
+    **dict.fromkeys(("/usr/bin/curl", "/etc/passwd"), FILE),
+    "/bin": HostEntry("symlink", "usr/bin"),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("method", IMAGES)
+@pytest.mark.parametrize(
+    ("denied", "path"),
+    [
+        ("/usr/bin/curl", "/usr/bin/curl"),
+        ("/bin/curl", "/usr/bin/curl"),
+        ("/tmp", "/tmp/x"),
+        ("/usr/bin/not-here", "/usr/bin/not-here"),
+        ("/opt", "/opt/tool"),
+    ],
+)
+def test_a_denied_path_of_an_image_is_hidden(method: str, denied: str, path: str) -> None:
+    policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
+    registry.render(policy, method)
+    for question in ("read", "write"):
+        row = registry.explain(policy, question, path, methods=[method]).row(method)
+        assert (row.decision, row.status) == ("deny", "agrees"), question
+
+
+@pytest.mark.parametrize("method", IMAGES)
+@pytest.mark.parametrize("denied", ["/etc/passwd", "/etc", "/etc/hosts"])
+def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denied: str) -> None:
+    policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
+    if method in ("podman", "oci") or (method == "kubernetes" and denied == "/etc/passwd"):
+        registry.render(policy, method)
+        return
+    with pytest.raises(RenderError, match=f"{method} can't deny {denied}: it mounts its own /etc/"):
+        registry.render(policy, method)
+
+
+@pytest.mark.parametrize("method", IMAGES)
+def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = _policy(method, "{deny: [/usr/bin/curl]}", IMAGE_FACTS)
+    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
+    with pytest.raises(ArtifactsTooWide, match=r"read /usr/bin/curl: .* what the image has there is seen"):
+        registry.render(policy, method)
