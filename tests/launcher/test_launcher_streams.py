@@ -64,9 +64,10 @@ def test_only_a_connected_unix_socket_is_passed(driver: Path, environ: dict[str,
     datagrams, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     alone = socket.socket(socket.AF_UNIX)
     with unix, other, listening, tcp, udp, datagrams, far, alone:
-        for given, kind in ((unix, "socket"), *((each, "pipe") for each in (tcp, udp, datagrams, alone))):
+        kinds = [(unix, "socket"), *((each, "pipe") for each in (tcp, udp, datagrams, alone))]
+        for given, kind in kinds:
             ended = subprocess.run(
-                [driver, "relay", "run", "--", "readlink", "/proc/self/fd/0"], stdin=given,
+                [driver, "relay", "run", "--", "readlink", "/proc/self/fd/0"], stdin=given.fileno(),
                 capture_output=True, text=True, timeout=WAIT, check=True, env=environ,
             )  # fmt: skip
             assert ended.stdout.partition(":")[0] == kind, given

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.errors import CommandFailed
 
 ROOT = Path(__file__).parents[2]
 DATA = ("images", "oci", "seatbelt", "seccomp")
@@ -91,7 +92,7 @@ def test_the_installed_command_runs_nothing_that_the_environment_adds(
         "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {write: [$PROJECT]}\n"
     )
     home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": ""}
-    with pytest.raises(process.CommandFailed, match="PYTHONPATH names"):
+    with pytest.raises(CommandFailed, match="PYTHONPATH names"):
         process.run(*words[way], "render", cwd=planted, env={**os.environ, **added, **path, **home})
     assert not (tmp_path / "ran").exists()
 
