@@ -20,6 +20,7 @@ from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.gate import excesses
 from sandwright.methods import METHODS, registry
 from sandwright.policy.facts import EntryKind, HostEntry
+from sandwright.policy.paths import ancestors
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, Root, mount_plan
 
@@ -89,6 +90,19 @@ def test_names_are_held_in_each_writable_directory_of_the_project(method: str) -
     registry.render(policy, method)
     assert not _writable(policy, method, f"{PROJECT}/out/.claude/settings.json")
     assert _writable(policy, method, f"{PROJECT}/out/x")
+
+
+@pytest.mark.parametrize("method", HOLDING)
+@pytest.mark.parametrize(
+    "home", ["/dev/shm/h", "/tmp/h", "/run/h", "/var/tmp/h", "/root", "/srv/a b/h", "/nix/h"]
+)
+def test_a_home_anywhere_is_no_disagreement(method: str, home: str) -> None:
+    """Some lie below what the sandbox has for itself: nothing of the host's is seen there."""
+    project = "/srv/p" if home in ("/dev/shm/h", "/run/h") else f"{home}/p"
+    there = (home, project, f"{home}/.ssh", f"{project}/.git")
+    entries = dict.fromkeys((*there, *(above for path in there for above in ancestors(path))), DIRECTORY)
+    facts = HostFacts(os="linux", home=home, project=project, entries=entries)
+    registry.render(_policy(method, facts=facts), method)
 
 
 PLANNERS = {

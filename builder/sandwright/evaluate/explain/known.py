@@ -128,15 +128,17 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
         return ""
     rules = policy.filesystem.tree.deciding(asked.path)
     inside = (
-        rule.private and _is_empty(rule) and rule.path == verdict.target != rules[0].path for rule in rules
+        rule.private and _is_empty(rule, asked) and rule.path == verdict.target != rules[0].path
+        for rule in rules
     )
     private = bool(rules) and (rules[0].private or any(inside))
     return "it is the sandbox's own: nothing of the host's is there" if private else ""
 
 
-def _is_empty(private: PathRule) -> bool:
-    """Whether nothing is there but what the sandbox makes: not so in /dev and /proc."""
-    return private.path.split("/")[1] not in ("dev", "proc")
+def _is_empty(private: PathRule, asked: Asked) -> bool:
+    """Whether a private mount shows only what the sandbox makes there: not so in /proc and most of /dev."""
+    kernels = private.path.split("/")[1] in ("dev", "proc")
+    return not kernels or is_inside(asked.path, "/dev/shm")  # noqa: S108 - a name only
 
 
 def why_looser(
