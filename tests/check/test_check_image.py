@@ -379,6 +379,8 @@ def test_the_task(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out.sarif").read_bytes())["version"] == "2.1.0"
     accepted = process.run(*words, "--accept", "layer/set-id=known", timeout=60)
     assert b"0 errors" in accepted.stdout
+    stale = process.run(*words, *("--accept", "layer/set-id=known", "--accept", "size/budget=x"), check=False)
+    assert (stale.status, "size/budget" in stale.stderr) == (12, True), stale.stderr
 
 
 def test_an_image_writes_no_line_of_its_own(tmp_path: Path) -> None:

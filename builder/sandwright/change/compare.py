@@ -36,12 +36,16 @@ class CaseChange:
 
 @dataclass(frozen=True)
 class PolicyDifference:
-    """All that differs between two policies. `methods` are those that were compared."""
+    """All that differs between two policies. `methods` are those that were asked.
+
+    `silent` are those of them that answered no case of both policies, and take or refuse both.
+    """
 
     methods: tuple[str, ...]
     cases: tuple[CaseChange, ...]
     settings: tuple[SettingChange, ...]
     asked: int
+    silent: tuple[str, ...] = ()
 
     @property
     def widened(self) -> int:
@@ -66,15 +70,18 @@ def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) ->
     before, after = registry.questions(old, names), registry.questions(new, names)
     found: list[CaseChange] = []
     refused: dict[str, tuple[str, str]] = {}
+    silent = set(methods)
     asked = cases((old, new))
     for case in asked:
         one, other = (
             each.ask(case.question, case.subject, arguments=case.arguments) for each in (before, after)
         )
         refused |= _refusals(one, other)
+        silent -= {name for name in silent if _decides(one.row(name)) and _decides(other.row(name))}
         found += _changes(case, one, other, methods, switched)
     settings = changed_settings(old, new, refused, {each.case.subject for each in found})
-    return PolicyDifference(tuple(methods), tuple(found), settings, len(asked))
+    silent -= refused.keys()
+    return PolicyDifference(tuple(methods), tuple(found), settings, len(asked), tuple(sorted(silent)))
 
 
 def _switched(old: ResolvedPolicy, new: ResolvedPolicy) -> list[tuple[str, str]]:

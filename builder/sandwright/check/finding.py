@@ -115,6 +115,9 @@ class Waiver:
             raise UsageError(f"there is no rule '{rule}'; the rules are {', '.join(RULES)}")
         return cls(rule, pattern or "*", reason.strip())
 
+    def __str__(self) -> str:
+        return self.rule if self.pattern == "*" else f"{self.rule}:{self.pattern}"
+
     def covers(self, finding: ImageFinding) -> bool:
         """Whether it is about this finding."""
         return finding.rule == self.rule and fnmatch.fnmatchcase(finding.where, self.pattern)

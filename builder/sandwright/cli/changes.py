@@ -61,6 +61,8 @@ def diff(
         if file:
             _write(file, content())
     _judge(report)
+    if silent := [name for name in report.found.silent if name in (method or ())]:
+        raise VerdictError(f"{', '.join(silent)} takes neither policy, so nothing was compared for it")
     return Checked(report.found.asked)
 
 

@@ -68,6 +68,9 @@ def check_image(
     faults = sum(len(one.faults) for one in checked)
     if faults:
         raise VerdictError(f"{image}: {faults} errors")
+    found = [finding for one in checked for finding in one.findings]
+    if stale := [each for each in waivers if not any(each.covers(finding) for finding in found)]:
+        raise VerdictError(f"{image}: no finding for --accept {', '.join(map(str, stale))}: leave it out")
     return Checked(len(checked), why="; ".join(other))
 
 
