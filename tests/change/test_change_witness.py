@@ -37,6 +37,7 @@ def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (made / ".ssh").mkdir()
     (made / ".ssh/id").write_text("the user's own key")
     monkeypatch.setenv("HOME", str(made))
+    (made / ".local/state/sandwright/keys").mkdir(parents=True, mode=0o700)  # else made with the facts
     before = _contents(made)
     yield made
     assert _contents(made) == before
