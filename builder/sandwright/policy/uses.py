@@ -103,7 +103,7 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
     return tuple(
         rule
         for rule in policy.filesystem.rules
-        if rule.origin in ("listed", "policy")
+        if rule.origin in ("listed", "policy", "engine")
         and rule.kind in ("deny", "readonly")
         and policy.facts.kind(rule.path) is None
         and not file_in_the_way(rule.path, policy)

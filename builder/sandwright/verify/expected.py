@@ -166,12 +166,12 @@ _TABLE: Mapping[str, _Row] = {
         "what is denied of the host alone is the image's own file, if it has one, and never the host's",
         "ENOENT ok",
     ),
-    "own.read": _Row(
+    "reserved.read": _Row(
         "filesystem.deny",
         "sandwright's own state is not there, or can't be read",
         "ENOENT EACCES",
     ),
-    "own.write": _Row(
+    "reserved.write": _Row(
         "filesystem.readonly",
         "where sandwright keeps its state and is loaded from nothing can be made",
         "EROFS ENOENT EACCES",

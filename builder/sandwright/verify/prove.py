@@ -26,8 +26,8 @@ from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import lifecycle
 from sandwright.verify.listeners import listening
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
-from sandwright.verify.own_state import planted_state
 from sandwright.verify.probe import Family, Probe
+from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.runs import Runs
 from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, materialize
 from sandwright.verify.subject import Canaries, ProofSubject, canaries
@@ -92,8 +92,8 @@ def prove(
         if registry.properties(method).travels:
             names = Canaries({}, {**names.withheld, **names.passed})
             remote = _remote(stack, method, policy)
-        own = stack.enter_context(planted_state(fixture.word))
-        subject = ProofSubject(method, policy, fixture, listeners, names, remote, own)
+        reserved = stack.enter_context(plant_files(fixture.word))
+        subject = ProofSubject(method, policy, fixture, listeners, names, remote, reserved)
         environment = {
             **base_environment(fixture.state),
             **provision.environment,

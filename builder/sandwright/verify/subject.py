@@ -14,8 +14,8 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.probe.protocol import Word, attempt
 from sandwright.verify.fixture import Fixture
 from sandwright.verify.listeners import CanaryListeners
-from sandwright.verify.own_state import OwnState
 from sandwright.verify.probe import ProbeStep
+from sandwright.verify.reserved_state import ReservedState
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Canaries:
 class ProofSubject:
     """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it.
 
-    `remote` is a listener where sandboxes run that don't run here, or says why there is none. `own` is what
-    was planted in sandwright's own directories; without it nothing is tried there.
+    `remote` is a listener where sandboxes run that don't run here, or says why there is none. `reserved` has
+    the files planted in sandwright's own directories; without it nothing is tried there.
     """
 
     method: str
@@ -49,7 +49,7 @@ class ProofSubject:
     listeners: CanaryListeners
     canaries: Canaries
     remote: RemoteCanary | str = ""
-    own: OwnState | None = None
+    reserved: ReservedState | None = None
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property

@@ -13,9 +13,9 @@ from sandwright.verify.catalogue import (
     links,
     listed,
     network,
-    own,
     ports,
     processes,
+    reserved,
     syscalls,
 )
 from sandwright.verify.expected import expected
@@ -25,7 +25,7 @@ from sandwright.verify.subject import ProofSubject
 _FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
     files.probes,
     listed.probes,
-    own.probes,
+    reserved.probes,
     links.probes,
     processes.probes,
     syscalls.probes,

@@ -13,7 +13,7 @@ from sandwright.policy.installation import directories
 
 
 @dataclass(frozen=True)
-class OwnState:
+class ReservedState:
     """What is tried: files that hold this run's word, and directories that this user can write outside."""
 
     hidden: tuple[Path, ...]
@@ -22,14 +22,14 @@ class OwnState:
 
 
 @contextlib.contextmanager
-def planted_state(word: str) -> Iterator[OwnState]:
+def plant_files(word: str) -> Iterator[ReservedState]:
     """Plant a file in each directory that no sandbox may see; they are gone at the end. Raise HostError."""
     files = [Path(places.private(directory), f".sandwright-{word}") for directory in places.hidden()]
     with contextlib.ExitStack() as stack:
         for file in files:
             stack.callback(file.unlink, missing_ok=True)
             places.write(str(file), word.encode())
-        yield OwnState(
+        yield ReservedState(
             tuple(files),
             tuple(_writable((*places.hidden(), *places.readonly()))),
             tuple(_writable(directories())),

@@ -13,18 +13,18 @@ from sandwright.verify.subject import ProofSubject, step
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
     """Three, where `prove` has planted what they try."""
-    own = subject.own
-    if own is None:
+    reserved = subject.reserved
+    if reserved is None:
         return
     yield Probe(
-        "files/own-state",
+        "files/reserved-hidden",
         Family.FILES,
         "rendered sandboxes, running sessions and the key of the render cache can't be read",
-        tuple(ProbeStep(attempt("read", file), "own.read", private=True) for file in own.hidden),
+        tuple(ProbeStep(attempt("read", file), "reserved.read", private=True) for file in reserved.hidden),
         (reads_plain(subject.fixture),),
     )
-    yield _written("own-state-written", "sandwright's state, policy and approvals", own.state, subject)
-    yield _written("own-installation", "what sandwright is loaded from", own.installation, subject)
+    yield _written("reserved-written", "sandwright's state, policy and approvals", reserved.state, subject)
+    yield _written("reserved-installation", "what sandwright is loaded from", reserved.installation, subject)
 
 
 def _written(name: str, what: str, directories: Sequence[Path], subject: ProofSubject) -> Probe:
@@ -33,7 +33,7 @@ def _written(name: str, what: str, directories: Sequence[Path], subject: ProofSu
         f"files/{name}",
         Family.FILES,
         f"{what} can't be written",
-        tuple(step("own.write", "create", path) for path in made),
+        tuple(step("reserved.write", "create", path) for path in made),
         (writes_plain(subject.fixture),),
         skip="" if made else "this user can't write there without a sandbox either",
         never=made,

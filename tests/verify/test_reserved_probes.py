@@ -13,8 +13,8 @@ from sandwright.methods import registry
 from sandwright.policy import installation
 from sandwright.policy.rules import PathRule
 from sandwright.render.artifact import Artifact
-from sandwright.verify.own_state import planted_state
 from sandwright.verify.prove import Weaken, prove
+from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.needs("bwrap")
 
 POLICY = (
     "schema: 1\nmethod: bwrap\nextends: []\n"
-    "filesystem: {read: [/usr, /etc], write: [$PROJECT, ~/.cache, ~/.local]}\n"
+    "filesystem: {read: [/usr, /etc], write: [$PROJECT, ~/.cache, ~/.local/state]}\n"
 )
-OWN = {"files/own-state", "files/own-state-written", "files/own-installation"}
+RESERVED = {"files/reserved-hidden", "files/reserved-written", "files/reserved-installation"}
 
 
 @pytest.fixture
@@ -56,28 +56,28 @@ def _forgetful(why: str) -> Weaken:
 
 def test_what_run_makes_is_green(home: Path) -> None:
     found = prove(resolver(POLICY, home / "p"), "bwrap", runs=False)
-    assert {each.probe: each.verdict for each in found.outcomes if each.probe in OWN} == dict.fromkeys(
-        OWN, Verdict.PASS
+    assert {each.probe: each.verdict for each in found.outcomes if each.probe in RESERVED} == dict.fromkeys(
+        RESERVED, Verdict.PASS
     )
     assert [each for each in places.hidden() if list(Path(each).glob(".sandwright-*"))] == []
 
 
 def test_a_method_that_forgets_the_state_is_red(home: Path) -> None:
     found = red("bwrap", POLICY, home / "p", _forgetful("sandwright's own"), runs=False)
-    assert OWN - {"files/own-installation"} <= found.keys(), found
+    assert RESERVED - {"files/reserved-installation"} <= found.keys(), found
 
 
 def test_a_method_that_forgets_the_installation_is_red(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "p/.venv").mkdir(parents=True)
     there = (*installation.directories(), str(home / "p/.venv"))
-    for module in ("policy.installation", "policy.collect", "verify.own_state"):
+    for module in ("policy.installation", "policy.collect", "verify.reserved_state"):
         monkeypatch.setattr(f"sandwright.{module}.directories", lambda: there)
-    assert "files/own-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)
+    assert "files/reserved-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)
     found = red("bwrap", POLICY, home / "p", _forgetful("loaded from"), runs=False)
-    assert "files/own-installation" in found, found
+    assert "files/reserved-installation" in found, found
 
 
 def test_nothing_planted_is_left(home: Path) -> None:
-    with planted_state("word") as own:
+    with plant_files("word") as own:
         assert [each.read_text() for each in own.hidden] == ["word"] * 3
     assert not any(each.exists() for each in own.hidden)
