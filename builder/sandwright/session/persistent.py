@@ -18,6 +18,7 @@ from sandwright.policy.facts import KEPT, kept
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
 from sandwright.session import state
+from sandwright.signalling import liveness
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,14 +65,22 @@ def _make(root: str, path: str, *, is_file: bool) -> None:
 def unused_caches() -> list[Leftover]:
     """The caches of all projects in which nothing runs."""
     home = places.home()
-    used = {kept(home, str(data["project"]))["CACHE"] for data in state.read_all() if state.runs(data)}
     folder = Path(home, KEPT, "caches")
     found = sorted(map(str, folder.iterdir())) if folder.is_dir() else []
+    used = _used_caches()
     return [Leftover("session", "cache", path) for path in found if path not in used]
 
 
-def remove_cache(path: str) -> None:
-    """Remove a cache. Raise HostError when some of it stays."""
+def _used_caches() -> set[str]:
+    """Those of projects in which a session may go on."""
+    home, records = places.home(), state.read_all()
+    return {kept(home, str(data["project"]))["CACHE"] for data in records if liveness(data) != "ended"}
+
+
+def remove_cache(path: str) -> bool:
+    """Remove a cache; give False where a session uses it by now. Raise HostError when some of it stays."""
+    if path in _used_caches():
+        return False
     from sandwright import process  # noqa: PLC0415 - rarely needed
     from sandwright.errors import CommandFailed  # noqa: PLC0415
 
@@ -79,3 +88,4 @@ def remove_cache(path: str) -> None:
         process.remove_tree(path)
     except CommandFailed as error:
         raise places.error(f"{path} can't be removed: {error}") from error
+    return True
