@@ -80,9 +80,11 @@ class HostFacts:
     `git_worktree_fault` why they are not believed. `sockets` are the Unix sockets that
     somebody listens on where the policy shows the host. `texts` holds the files that the policy takes over,
     by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
-    writable ones from which this program and its interpreter are loaded. `case_sensitive` is about the volume
-    of the home directory. `memory` are the machine's bytes, 0 when nobody knows, and `controllers` what
-    control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
+    writable ones from which this program and its interpreter are loaded. `unsearchable` are, where
+    root looked, directories on the way to `named` paths and `sockets` that root can't pass without
+    capabilities, as other users closed them. `case_sensitive` is about the volume of the home directory.
+    `memory` are the machine's bytes, 0 when nobody knows, and `controllers` what control groups can count on
+    it (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -108,6 +110,7 @@ class HostFacts:
     named: tuple[str, ...] = ()
     git_worktree: tuple[str, ...] = ()
     git_worktree_fault: str = ""
+    unsearchable: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -165,7 +168,8 @@ class HostFacts:
         return cls(**_decoded(data))
 
 
-_LISTS = ("git_directories", "git_worktree", "sockets", "installation", "controllers", "named")
+_PATHS = ("git_directories", "git_worktree", "sockets", "installation", "named", "unsearchable")
+_LISTS = ("controllers", *_PATHS)
 
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
@@ -219,7 +223,7 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             for key, text in value.items():
                 if not isinstance(text, str):
                     yield f"environment.{key}", "must be text"
-        case "git_directories" | "git_worktree" | "sockets" | "installation" | "named":
+        case _ if name in _PATHS:
             for index, path in enumerate(value):
                 yield from _path_faults(f"{name}[{index}]", path)
         case "entries":

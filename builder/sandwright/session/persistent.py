@@ -1,14 +1,15 @@
 """Makes and removes what a policy keeps between runs, below `$STATE` and `$CACHE`.
 
-It is made before the host is looked at. A grant is a directory. What stays read-only in it is there from
-the first run on, so that no sandbox can make it: a file where the name has an ending, else a directory. No
-link is followed, and what is there stays as it is.
+It is made before a sandbox is rendered, and once the policy is approved. A grant is a directory. What stays
+read-only in it is there from the first run on, so that no sandbox can make it: a file where the name has an
+ending, else a directory. No link is followed, and what is there stays as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from sandwright import places
@@ -24,20 +25,35 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make(policy: MergedPolicy, project: str) -> None:
-    """Make what is missing. Raise HostError for what can't be made, or is in the way."""
+def make(policy: MergedPolicy, project: str) -> bool:
+    """Make what is missing; give whether something was. Raise HostError for what can't be made."""
+    found = missing(policy, project)
+    for root, path, is_file in _wanted(policy, project):
+        _make(root, path, is_file=is_file)
+    return found and not missing(policy, project)
+
+
+def missing(policy: MergedPolicy, project: str) -> bool:
+    """Whether something isn't there yet."""
+    return any(
+        is_inside(path, root) and not os.path.lexists(path) for root, path, _ in _wanted(policy, project)
+    )
+
+
+def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
+    """Paths with the root that they are spelled with, and whether they are files."""
     values = kept(places.home(), project)
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
-            place = next(
+            root = next(
                 (each for each in values if item.value.startswith((f"${each}/", f"${{{each}}}/"))), ""
             )
-            if place:
+            if root:
                 try:
                     path = spelling.expanded(item.value, values)
                 except ValueError:
                     continue  # resolving the policy says so, with its place
-                _make(values[place], path, is_file=is_file and bool(PurePosixPath(path).suffix))
+                yield values[root], path, is_file and bool(PurePosixPath(path).suffix)
 
 
 def _make(root: str, path: str, *, is_file: bool) -> None:

@@ -65,9 +65,11 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     inputs = InputTracker()
     places.private(places.cache())
     policy = load(request, inputs)
-    resolved = resolved_here(policy, request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
+    if persistent.make(policy, str(Path(request.policy).parent)):
+        return prepare(request, say)  # what was asked of the host is another thing now
+    resolved = resolved_here(policy, request, inputs)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = hostprogram.find(agent, resolved, inputs) if agent and own_root else None
@@ -150,7 +152,6 @@ def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracke
     kept_here = [*sorted(caches), trust.settings()]
     own = [*hidden, *kept_here]
     reserved = Reserved(hidden, kept_here)
-    persistent.make(policy, str(Path(request.policy).parent))
     facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, inputs=inputs)
     facts = observe(facts, own, inputs=inputs)
     files = [layer.file for layer in policy.layers if layer.file is not None]
