@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -20,6 +21,7 @@ from dockerhost import docker_daemon
 from enginehosts import close_engine_hosts
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
+from sandwright.runtime.dockerd import answers
 from thorough import THOROUGH, examples
 
 settings.register_profile("here", deadline=None, max_examples=examples())
@@ -90,6 +92,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if tool in REQUIRED or "all" in REQUIRED:
                 pytest.fail(f"{tool} is required here and not installed")
             pytest.skip(f"{tool} is not installed")
+        if "docker" in mark.args and not _docker_answers():
+            (pytest.fail if REQUIRED & {"docker", "all"} else pytest.skip)(
+                "no Docker daemon answers: SANDWRIGHT_REQUIRE=docker starts one, as root"
+            )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -111,7 +117,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.stash[_BEFORE] = leftovers(os.environ[RUN_MARK])
         session.config.stash[_SERVICES] = services = contextlib.ExitStack()
         locks.start(services)
-        if REQUIRED & {"docker", "dockerd", "all"}:
+        if _wants_docker(session.config):
             services.enter_context(docker_daemon())  # the workers inherit DOCKER_HOST
 
 
@@ -138,6 +144,19 @@ def _left(before: AbstractSet[object]) -> set[str]:
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.2)
+
+
+def _wants_docker(config: pytest.Config) -> bool:
+    """Whether a daemon is started where none answers: if it is required, or where all tests run as root."""
+    if REQUIRED & {"docker", "dockerd", "all"}:
+        return True
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return everything and os.geteuid() == 0 and None not in map(process.find, ("docker", "dockerd"))
+
+
+@functools.cache
+def _docker_answers() -> bool:
+    return answers(None)
 
 
 def _is_worker(config: pytest.Config) -> bool:

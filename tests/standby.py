@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import interpreters
 from sandwright import process
 
 PROGRAMS = ("sandwright", "invoke")
@@ -63,7 +64,7 @@ def calls(directory: Path) -> Iterator[Path]:
     path = directory / SOCKET
     for name in PROGRAMS:
         program = directory / name
-        program.write_text(CLIENT.format(python=sys.executable, name=name, path=str(path)))
+        program.write_text(CLIENT.format(python=interpreters.INSIDE, name=name, path=str(path)))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))

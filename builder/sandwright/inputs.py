@@ -290,6 +290,24 @@ def _owner(path: str) -> Answer:
     return [status.st_uid, status.st_mode]
 
 
+def _passable(path: str) -> Answer:
+    """Whether root may pass a directory in a user namespace that maps root alone: 1 or 0.
+
+    Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
+    lets in can't be told by the mode, and is taken for open.
+    """
+    try:
+        status = os.stat(path)
+        if "system.posix_acl_access" in os.listxattr(path):
+            return 1
+    except (OSError, ValueError):
+        return 1
+    if status.st_uid == os.geteuid():
+        return int(status.st_gid == os.getegid() or bool(status.st_mode & 0o100))
+    ours = status.st_gid in (os.getegid(), *os.getgroups())
+    return int(bool(status.st_mode & (0o010 if ours else 0o001)))
+
+
 def _python(_: str) -> Answer:
     """How Python was started: the interpreter, its environments, and where it looks for modules."""
     site = sys.modules.get("site")
@@ -316,6 +334,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "minute": _minute,
     "names": _names,
     "owner": _owner,
+    "passable": _passable,
     "program": _program,
     "python": _python,
     "real": os.path.realpath,

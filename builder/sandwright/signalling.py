@@ -10,8 +10,14 @@ import os
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Literal
 
+    Liveness = Literal["running", "ended", "elsewhere"]
+
+BOOT = "/proc/sys/kernel/random/boot_id"
+_NAMESPACE = "/proc/self/ns/pid"
+_MACHINE = "/etc/machine-id"
 _KILL = 9
 
 
@@ -25,8 +31,60 @@ def started(process: int) -> int:
         with open(f"/proc/{process}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()
         return 0 if words[0] in (b"Z", b"X") and int(words[17]) <= 1 else int(words[19])
-    except (OSError, ValueError, IndexError):
-        return _without_proc(process)
+    except (FileNotFoundError, ProcessLookupError, PermissionError, ValueError, IndexError):
+        return _without_proc(process)  # any other error, such as EMFILE, doesn't say that it has ended
+
+
+def identity(process: int = 0) -> dict[str, object]:
+    """What a record says of a process, by default this one, so that `liveness` recognises it.
+
+    A number and a start time hold in one namespace of processes (pid_namespaces(7)) and one boot only.
+    """
+    number = process or os.getpid()
+    return {
+        "pid": number, "start": started(number), "boot": boot(), "pid_namespace": pid_namespace(),
+        "machine": machine(),
+    }  # fmt: skip
+
+
+def liveness(data: Mapping[str, object]) -> Liveness:
+    """Whether the process of a record runs or has ended; "elsewhere" where this can't be known from here.
+
+    That is: in another namespace of processes, or on another machine that shares the home directory.
+    """
+    if data.get("boot") != boot():  # records of older versions name no machine
+        return "ended" if data.get("machine", machine()) == machine() else "elsewhere"
+    if data.get("pid_namespace", pid_namespace()) != pid_namespace():
+        return "elsewhere"
+    pid, start = data.get("pid"), data.get("start")
+    found = started(pid) if isinstance(pid, int) else 0
+    return "running" if found and (start is None or found == start) else "ended"
+
+
+def boot() -> str:
+    """The id of this boot; empty on systems without one."""
+    return _first_line(BOOT)
+
+
+def pid_namespace() -> str:
+    """The namespace of processes that this process is in, as the kernel names it; empty without any."""
+    try:
+        return os.readlink(_NAMESPACE)
+    except OSError:
+        return ""
+
+
+def machine() -> str:
+    """The id of this machine (machine-id(5)); its name where it has none."""
+    return _first_line(_MACHINE) or os.uname().nodename
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.readline().strip().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def own(process: int) -> bool:

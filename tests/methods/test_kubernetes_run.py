@@ -23,6 +23,7 @@ from sandwright.methods.kubernetes import jobrun, records
 from sandwright.methods.kubernetes.backend import Kubernetes
 from sandwright.methods.kubernetes.objects import differences, rows, text
 from sandwright.methods.kubernetes.render import render_kubernetes
+from sandwright.signalling import identity
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
 LIMIT = 90.0
@@ -190,6 +191,8 @@ def test_orphans_are_removed_by_record_and_label(tmp_path: Path, monkeypatch: py
         for job, owner in (("a", records.owner()), ("b", "somebody")):
             labels = {"sandwright.session": "killed", "sandwright.owner": owner}
             fake.jobs[job] = {"metadata": {"name": job, "labels": labels}}
+        watched = records.JobRecord("unknown", "d", NAME, str(kubeconfig), "fake", identity())
+        watched.write()
         backend = Kubernetes()
         found = list(backend.leftovers(["running"]))
         assert [each.name for each in found] == [f"fake {NAME}/a", f"fake {NAME}/b"]
@@ -197,8 +200,10 @@ def test_orphans_are_removed_by_record_and_label(tmp_path: Path, monkeypatch: py
         backend.remove(found[0])
         with pytest.raises(Exception, match="is not this user's; it stays"):
             backend.remove(found[1])
+        with pytest.raises(Exception, match="or its run goes on"):  # its launcher, without a session
+            backend.remove(Leftover("kubernetes", "job", f"fake {NAME}/d"))
     assert list(fake.jobs) == ["b"]
-    assert [each.job for each in records.read_all()] == ["b", "c"]
+    assert [each.job for each in records.read_all()] == ["b", "c", "d"]
     with pytest.raises(Exception, match="is not recorded"):
         backend.remove(Leftover("kubernetes", "job", "x/y"))
 

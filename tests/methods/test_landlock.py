@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import interpreters
 from enginehosts import engine_host
 from proving import red, resolver
 from sandwright.errors import RenderError
@@ -256,7 +257,7 @@ def test_a_path_that_became_a_link_starts_nothing(sandbox: Made, tmp_path: Path)
 def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
     """Other names of a hidden file, of the sandbox's own and of a process outside that has the same user."""
     made, hidden, word = sandbox(), tmp_path / "seen/hidden", uuid.uuid4().hex
-    command = [sys.executable, "-c", "import time; time.sleep(600)", word]
+    command = [interpreters.INSIDE, "-c", "import time; time.sleep(600)", word]
     with subprocess.Popen(command, cwd=hidden, env={"SECRET": word}) as outside:
         try:
             proc = f"/proc/{outside.pid}"
@@ -352,7 +353,7 @@ for _ in range(4):
         os.setsid()
         if os.fork() == 0:
             os.setpgid(0, 0)
-            os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", mark])
+            os.execv(interpreters.INSIDE, [interpreters.INSIDE, "-c", "import time; time.sleep(600)", mark])
         os._exit(0)
 if os.fork() == 0:  # a chain, each link of which has ended when somebody looks
     os.setsid()
@@ -365,7 +366,7 @@ time.sleep(float(sys.argv[3]))
 
 
 def _escaping(sandbox: RenderedSandbox, mark: str, ready: Path, seconds: float) -> list[str]:
-    words = [sys.executable, "-c", ESCAPING, mark, str(ready), str(seconds)]
+    words = [interpreters.INSIDE, "-c", ESCAPING, mark, str(ready), str(seconds)]
     return [str(sandbox.launcher), *words]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import interpreters
 from proving import resolver
 from sandwright.methods import registry
 from sandwright.reference.markdown import table
@@ -55,7 +56,7 @@ class Case:
     why: str = ""
 
 
-_PYTHON = f'{sys.executable} -c "import socket; socket.'
+_PYTHON = f'{interpreters.INSIDE} -c "import socket; socket.'
 NEAR = _PYTHON + "create_connection(('127.0.0.1', {}), 20)\""
 FAR = _PYTHON + "create_connection(('192.0.2.1', {}), 20)\""
 BIND = _PYTHON + "socket().bind(('127.0.0.1', {}))\""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import interpreters
 from sandwright import policy
 from session.conftest import Project
 
@@ -44,7 +44,7 @@ def host(project: Project) -> Iterator[str]:
 
 def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
     """The lines of JSON, and standard error."""
-    return project.denials(sys.executable, "-P", "refused.py", *words, options=options)
+    return project.denials(interpreters.INSIDE, "-P", "refused.py", *words, options=options)
 
 
 def _call(name: str, count: int, **more: object) -> dict[str, object]:

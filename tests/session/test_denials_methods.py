@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import struct
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import interpreters
 import plantedcalls
 from session.conftest import WAIT, Project
 
@@ -35,7 +35,7 @@ PLANTED = {
 def _run(project: Project, policy: str, *words: str) -> tuple[list[dict[str, Any]], str]:
     project.policy.write_text(policy)
     (project.root / "refused.py").write_bytes(INSIDE.read_bytes())
-    return project.denials(sys.executable, "-P", "refused.py", *words, options=("--trust-policy",))
+    return project.denials(interpreters.INSIDE, "-P", "refused.py", *words, options=("--trust-policy",))
 
 
 def _named(found: list[dict[str, Any]]) -> set[tuple[str, str, int]]:
@@ -106,7 +106,7 @@ def test_without_a_listener_calls_are_refused_as_before_and_that_is_said(
     assert rendered.returncode == 0, rendered.stderr
     (launcher,) = project.home.glob("out/**/launch")
     ended = subprocess.run(
-        [launcher, sys.executable, "-P", "refused.py", "calls"],
+        [launcher, interpreters.INSIDE, "-P", "refused.py", "calls"],
         preexec_fn=_no_listeners, capture_output=True, timeout=WAIT, check=False,
         cwd=project.root, env=project.environ,
     )  # fmt: skip

@@ -6,13 +6,13 @@ import contextlib
 import ctypes
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import interpreters
 from session.conftest import Project
 from thorough import THOROUGH
 
@@ -63,7 +63,7 @@ pytestmark = pytest.mark.needs("bwrap")
 def _run(project: Project, script: str, *words: str, policy: str) -> tuple[list[dict[str, Any]], str]:
     project.policy.write_text(policy)
     options = ("--trust-policy", "--explain-denials")
-    return project.denials(sys.executable, "-P", "-c", script, *words, options=options)
+    return project.denials(interpreters.INSIDE, "-P", "-c", script, *words, options=options)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_path_that_nobody_answers_for_holds_up_no_other(project: Project) -> N
     project.policy.write_text(
         f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], read: [/, {shown}]}}\n"
     )
-    words = (sys.executable, "-P", "-c", STALLED, f"{shown}/slow/file")
+    words = (interpreters.INSIDE, "-P", "-c", STALLED, f"{shown}/slow/file")
     with _stalled(shown / "slow"):
         ended = project.run(*words, options=("--trust-policy", "--explain-denials"))
     assert (ended.stdout, ended.returncode) == (b"went on\n", 0), ended.stderr.decode()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import interpreters
 import plantedcalls
 from session.conftest import Project
 
@@ -72,7 +73,7 @@ def test_sockets(project: Project) -> None:
             listener.bind(f"{project.home}/{number}")
             listener.listen()
             Path(f"{project.home}/{number}").rename(project.root / f"host-{number}")
-        told = _run(project, policy, sys.executable, "-P", "-c", SOCKETS)
+        told = _run(project, policy, interpreters.INSIDE, "-P", "-c", SOCKETS)
     assert sorted(each["what"] for each in told) == [f"host-{number}" for number in range(10)]
     rule = ("connect", "EACCES", "network.unix_sockets", f"project {project.policy}:4:17")
     assert {(each["kind"], each["error"], each["field"], each["source"]) for each in told} == {rule}
@@ -81,7 +82,7 @@ def test_sockets(project: Project) -> None:
 @pytest.mark.needs("bwrap", "squid")
 def test_hosts(project: Project) -> None:
     policy = "schema: 1\nmethod: bwrap\nnetwork:\n  mode: proxy\n  allow: ['*.allowed.invalid:80']\n"
-    told = _run(project, policy, sys.executable, "-P", "-c", HOSTS)
+    told = _run(project, policy, interpreters.INSIDE, "-P", "-c", HOSTS)
     assert sorted(each["what"] for each in told) == [f"refused-{number}.example:80" for number in range(10)]
     rule = ("proxy", 1, "network.allow", f"project {project.policy}:5:10")
     assert {(each["kind"], each["count"], each["field"], each["source"]) for each in told} == {rule}

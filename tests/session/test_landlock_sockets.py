@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import interpreters
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.hostsockets import Host
 from session.test_own_sockets import INSIDE
@@ -42,7 +43,7 @@ def _policy(project: Project, shown: Path, more: str = "") -> None:
 def _inside(project: Project, script: str, *words: str) -> dict[str, object]:
     """What a script prints that has the functions of INSIDE."""
     (project.root / "inside.py").write_text(f"import time\nfrom own_sockets import *\n{script}")
-    ended = project.run(sys.executable, "inside.py", *words, options=("--trust-policy",))
+    ended = project.run(interpreters.INSIDE, "inside.py", *words, options=("--trust-policy",))
     assert ended.returncode == 0, ended.stderr.decode()
     told: dict[str, object] = json.loads(ended.stdout)
     return told
@@ -194,7 +195,7 @@ def test_another_sandbox_in_the_same_project_is_another(project: Project, shown:
         "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind('served')\ns.listen()\n"
         "print('up', flush=True)\nsys.stdin.readline()\n"
     )
-    words = [*SANDWRIGHT, "run", "--trust-policy", "--", sys.executable, "serve.py"]
+    words = [*SANDWRIGHT, "run", "--trust-policy", "--", interpreters.INSIDE, "serve.py"]
     with subprocess.Popen(
         words, cwd=project.root, env=project.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as running:

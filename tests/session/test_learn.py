@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import interpreters
 from sandwright.session.records import Access, Record, lines, read
 from session.conftest import Project
 
@@ -43,7 +43,8 @@ def _made(folder: Path) -> Project:
 def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[Record, str, str]:
     """The record, the change of the policy, and what was said."""
     file = project.home / "record"
-    ended = project.sandwright("learn", *options, "--record", str(file), "--", sys.executable, "-P", *words)
+    recorded = ("--record", str(file), "--", interpreters.INSIDE, "-P", *words)
+    ended = project.sandwright("learn", *options, *recorded)
     assert ended.returncode == 0, ended.stderr.decode()
     return read(file), ended.stdout.decode(), ended.stderr.decode()
 
@@ -148,7 +149,7 @@ def test_an_address_that_is_too_long_says_nothing_of_the_launchers_memory(learnt
 def test_the_record_is_kept_where_its_name_led_at_first(learnt: Project) -> None:
     (learnt.home / "records").mkdir()
     (learnt.root / "out").symlink_to("../records")
-    words = ("--once", "--record", "out/record", "--", sys.executable, "-P", "recorded.py", "turn")
+    words = ("--once", "--record", "out/record", "--", interpreters.INSIDE, "-P", "recorded.py", "turn")
     ended = learnt.sandwright("learn", *words)
     assert ended.returncode == 0, ended.stderr
     assert (learnt.root / "out").readlink() == Path("../.ssh")
@@ -158,7 +159,7 @@ def test_the_record_is_kept_where_its_name_led_at_first(learnt: Project) -> None
 
 def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
     code = "import os; print(sorted(os.environ)); print(os.listdir('/proc/self/fd'))"
-    ended = learnt.sandwright("learn", "--once", "--", sys.executable, "-P", "-c", code)
+    ended = learnt.sandwright("learn", "--once", "--", interpreters.INSIDE, "-P", "-c", code)
     assert ended.returncode == 0
     assert b"SANDWRIGHT_RECORD" not in ended.stderr
     assert b"['0', '1', '2', '3']" in ended.stderr

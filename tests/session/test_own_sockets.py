@@ -10,7 +10,6 @@ import platform
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import interpreters
 from sandwright import process
 from sandwright.seccomp import compile_profile, profile
 from sandwright.seccomp.abi import Architecture
@@ -27,7 +27,7 @@ from session.hostsockets import Host
 INSIDE = Path(__file__).with_name("own_sockets.py")
 PYTHON = "/usr/bin/python3"
 """One that other users reach."""
-RUN = (*SANDWRIGHT, "run", "--trust-policy", "--", sys.executable, "-P", "inside.py")
+RUN = (*SANDWRIGHT, "run", "--trust-policy", "--", interpreters.INSIDE, "-P", "inside.py")
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -78,7 +78,7 @@ def _filter(missing: str) -> Iterator[int]:
 def _inside(project: Project, what: str, *hosts: str) -> dict[str, str]:
     """Once more where a socket of another test went, which the policy had to hide, since it was rendered."""
     for _ in range(5):
-        ended = project.run(sys.executable, "-P", "inside.py", what, *hosts, options=("--trust-policy",))
+        ended = project.run(interpreters.INSIDE, "-P", "inside.py", what, *hosts, options=("--trust-policy",))
         if b"has gone since this was rendered" not in ended.stderr:
             break
     assert ended.returncode == 0, ended.stderr.decode()

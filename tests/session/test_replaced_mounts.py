@@ -6,12 +6,12 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import interpreters
 from enginehosts import engine_host
 from session.conftest import WAIT, Project
 from session.test_run_containers import Place, busybox_root
@@ -252,7 +252,7 @@ def planted(project: Project, tricks: str) -> None:
     place.mkdir()
     real = shutil.which("bwrap")
     (place / "bwrap").write_text(
-        f"""#!{sys.executable}
+        f"""#!{interpreters.INSIDE}
 import os, sys
 root = {os.fsencode(project.root)!r}
 if "--json-status-fd" in sys.argv:

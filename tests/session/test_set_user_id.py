@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import stat
-import sys
 
 import pytest
 
+import interpreters
 from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -48,7 +48,7 @@ def test_a_set_user_id_file(project: Project, profile: str, options: tuple[str, 
     """Modes of directories stay as they are asked for, also where each call with a path is recorded."""
     project.policy.write_text(f"schema: 1\nmethod: bwrap\nprocess: {{seccomp: {profile}}}\n")
     (project.root / "inside.py").write_text(INSIDE)
-    found, said = project.denials(sys.executable, "-P", "inside.py", options=options)
+    found, said = project.denials(interpreters.INSIDE, "-P", "inside.py", options=options)
     names = ("chmod", "fchmod", "open", "mknod", *(["structure"] if profile == "build" else []))
     bits = {
         name
@@ -76,7 +76,7 @@ def test_one_that_is_there_already_is_named_when_it_was_changed(project: Project
     (project.root / "changes.py").write_text(CHANGES)
     (project.root / "there").write_text("content")
     (project.root / "there").chmod(0o4755)
-    ended = project.run(sys.executable, "-P", "changes.py")
+    ended = project.run(interpreters.INSIDE, "-P", "changes.py")
     assert (project.root / "there").read_text() == "elseent"
     assert stat.S_IMODE((project.root / "there").stat().st_mode) == 0o4755
     assert f"{project.root}/there: a set-user-id or set-group-id file" in ended.stderr.decode()

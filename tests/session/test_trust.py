@@ -360,3 +360,25 @@ def test_a_plain_policy_needs_no_word(stranger: Project) -> None:
     assert b"nothing" in shown.stdout
     assert not (stranger.home / ".config").exists()
     assert os.environ.get("SANDWRIGHT_TRUST") == "1"  # for all other tests: they grant what they like
+
+
+KEEPING = (
+    HEAD + "filesystem: {write: [$STATE/claude/.credentials.json/x], readonly: [$STATE/settings.json]}\n"
+)
+
+
+@pytest.mark.parametrize("words", [("run", "--", "true"), ("account-setup",)], ids=["run", "account-setup"])
+def test_nothing_is_made_before_approval(stranger: Project, words: tuple[str, ...]) -> None:
+    """A stranger's policy names directories below $STATE, as an agent's own files."""
+    stranger.policy.write_text(KEEPING)
+    refused = stranger.sandwright(*words)
+    assert refused.returncode != 0
+    assert b"sandwright trust" in refused.stderr
+    assert not (stranger.home / ".local").exists()
+    if words[0] == "run":
+        approved = stranger.run("test", "-d", f"{stranger.home}/{MADE}", options=("--trust-policy",))
+        assert approved.returncode == 0, approved.stderr
+        assert (stranger.home / MADE).is_dir()
+
+
+MADE = ".local/state/sandwright/state/claude/.credentials.json/x"

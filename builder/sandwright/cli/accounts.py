@@ -31,10 +31,11 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     from sandwright.session import persistent  # noqa: PLC0415
 
     request = request_for(policy)
-    if yes:
-        require_trust(request, accepted=False)
     loaded = Policy.load(policy)
-    persistent.make(loaded, loaded.facts().project)
+    project_path = loaded.facts().project
+    if yes or persistent.missing(loaded, project_path):
+        require_trust(request, accepted=False)
+    persistent.make(loaded, project_path)
     resolved = loaded.resolve()
     require_secrets(request, resolved.facts)
     project = Path(resolved.canonical(resolved.facts.project))

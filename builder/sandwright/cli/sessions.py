@@ -81,15 +81,23 @@ def _untried(found: Mapping[str, str]) -> Iterator[str]:
         yield f"not tried: {form}, as {method} starts (sandwright doctor --method {form})"
 
 
+_ELSEWHERE = "session {} is of another pid namespace or machine: ask there"
+
+
 def status(*, json: bool = False) -> None:
     """Show this user's running sessions, and what each enforces."""
     from sandwright.session import state  # noqa: PLC0415
+    from sandwright.signalling import liveness  # noqa: PLC0415
 
-    running = [data for data in state.read_all() if state.runs(data)]
+    records = [(data, liveness(data)) for data in state.read_all()]
+    running = [data for data, found in records if found == "running"]
+    others = [str(data["session"]) for data, found in records if found == "elsewhere"]
     found = [{name: value for name, value in data.items() if name != "after"} for data in running]
     if json:
-        console.lines(encoder.dumps({"sessions": found}, indent=2))
+        console.lines(encoder.dumps({"sessions": found, "elsewhere": others}, indent=2))
         return
+    for session in others:
+        console.line(_ELSEWHERE.format(session))
     if not found:
         console.line("no session runs")
         return
@@ -117,8 +125,7 @@ def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
     from sandwright.session import state  # noqa: PLC0415
     from sandwright.session.audit_check import check  # noqa: PLC0415
 
-    running = {str(data["session"]) for data in state.read_all() if state.runs(data)}
-    found = check(Path(file), head=head, runs=running.__contains__)
+    found = check(Path(file), head=head, runs=lambda session: state.liveness_of(session) != "ended")
     if json:
         data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
         console.lines(encoder.dumps(data, indent=2))
@@ -135,21 +142,23 @@ def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
 
 def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) -> None:
     """Remove what sessions left behind that were killed; never what runs, or isn't ours."""
-    from sandwright.session.cleanup import described, leftovers, remove  # noqa: PLC0415
+    from sandwright.session.cleanup import described, elsewhere, leftovers, remove  # noqa: PLC0415
     from sandwright.session.persistent import unused_caches  # noqa: PLC0415
 
-    found, stays = leftovers(), []
-    found += unused_caches() if caches else []
-    for each in [] if dry_run else found:
+    removed, stays = [], []
+    for each in [*leftovers(), *(unused_caches() if caches else ())]:
         try:
-            remove(each)
+            if dry_run or remove(each):
+                removed.append(each)
         except SandwrightError as error:
             stays.append(str(error))
-    lines = described(found)
+    lines, others = described(removed), elsewhere()
     if json:
-        done = {"found": lines, "removed": not dry_run, "stays": stays}
-        console.lines(encoder.dumps(done, indent=2))
+        data = {"found": lines, "removed": not dry_run, "stays": stays, "elsewhere": others}
+        console.lines(encoder.dumps(data, indent=2))
     else:
+        for session in others:
+            console.line(f"left alone: {_ELSEWHERE.format(session)}")
         for line in lines or ["nothing is left"]:
             console.line(("would remove " if dry_run else "removed ") * bool(lines) + line)
     if stays:

@@ -27,7 +27,7 @@ from sandwright.policy.installation import ask_installation, directories, writab
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
-from sandwright.policy.paths import MAX_LINKS, below, folded, follow, is_inside, same_name
+from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.reserved import reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
@@ -74,6 +74,7 @@ def collect(
     facts = replace(facts, named=tuple(sorted({path for path, _ in policy.named_paths(facts)})))
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
     facts = observe(facts, facts.sockets, inputs=inputs)
+    facts = replace(facts, unsearchable=_unsearchable(facts, inputs))
     git = Repositories(_writable(policy, facts), facts.home, inputs)
     facts = replace(facts, git_directories=git.directories, git_files=git.files)
     facts = _with_worktree(facts, inputs)
@@ -346,6 +347,15 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
     paths = inputs.ask(*sockets_of(shown, hidden))
     assert isinstance(paths, list)
     return tuple(path for path in map(str, paths) if path == spelling.plain(path))
+
+
+def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
+    """Directories of other users that root can't pass without capabilities; nobody else sees into any."""
+    if facts.os != "linux" or facts.uid != 0:
+        return ()
+    above = {each for path in (*facts.named, *facts.sockets) for each in ancestors(path)}
+    folders = sorted(path for path in above if facts.kind(path) == "directory")
+    return tuple(path for path in folders if inputs.ask("passable", path) == 0)
 
 
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:

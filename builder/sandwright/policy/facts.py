@@ -86,9 +86,10 @@ class HostFacts:
     by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
     writable ones from which this program and its interpreter are loaded. `reserved_hidden` and
     `reserved_readonly` are sandwright's own directories where the environment names others than those below
-    the home (`policy.reserved`). `case_sensitive` is about the volume
-    of the home directory. `memory` are the machine's bytes, 0 when nobody knows, and `controllers` what
-    control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
+    the home (`policy.reserved`). `unsearchable` are, where root looked, directories on the way to `named`
+    paths and `sockets` that root can't pass without capabilities, as other users closed them.
+    `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 when
+    nobody knows, and `controllers` what control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -116,6 +117,7 @@ class HostFacts:
     named: tuple[str, ...] = ()
     git_worktree: tuple[str, ...] = ()
     git_worktree_fault: str = ""
+    unsearchable: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -174,7 +176,7 @@ class HostFacts:
 
 
 _PATHS = (
-    *("git_directories", "git_worktree", "sockets", "installation", "named"),
+    *("git_directories", "git_worktree", "sockets", "installation", "named", "unsearchable"),
     *("reserved_hidden", "reserved_readonly"),
 )
 _LISTS = (*_PATHS, "controllers")

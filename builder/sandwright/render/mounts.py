@@ -62,9 +62,10 @@ class MountPlan:
     missing: tuple[PathRule, ...]
 
 
-def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
+def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = False) -> MountPlan:
     """The mounts that make a policy true over a root. Takes time in proportion to the number of rules.
 
+    With `user_namespace`, who mounts has no capabilities over files of other users, not even as root.
     Raise RenderError for a policy that grants what every sandbox hides of /proc and /sys.
     """
     _check_grants(policy)
@@ -74,6 +75,8 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
         planning.place(rule)
     planning.hide()
     planning.place_sockets()
+    if user_namespace:
+        planning.hide_unsearchable()
     planning.place_links()
     planning.hold_files()
     planning.settle()
@@ -212,6 +215,23 @@ class _Planning:
             visible = self._state(path) in ("readonly", "writable")
             if path not in allowed and visible and self._facts.kind(path) == "socket":
                 self._put(Mount(path, "mask", entry="socket"), "hidden")
+
+    def hide_unsearchable(self) -> None:
+        """Hide a directory that can't be passed as a whole, as nothing can be mounted on what is in it.
+
+        Inside it can't be passed either, until its owner opens it: so it is not left to its mode.
+        """
+        closed = set(self._facts.unsearchable)
+        for target, mask in list(self.mounts.items()):
+            above = [path for path in ancestors(target) if path in closed]
+            if mask.kind != "mask" or not above or target not in self.mounts:
+                continue
+            inner = [each for each in self.mounts.values() if is_inside(each.target, above[-1])]
+            if all(each.kind == "mask" for each in inner):
+                for each in inner:
+                    del self.mounts[each.target]
+                if self._state(above[-1]) != "hidden":
+                    self._put(Mount(above[-1], "mask", rule=mask.rule), "hidden")
 
     def place_links(self) -> None:
         """Give an empty root the links by which programs know the paths that are brought in."""

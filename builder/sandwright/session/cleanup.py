@@ -15,19 +15,19 @@ from pathlib import Path
 from sandwright import process
 from sandwright.bridge.start import place, stale, sweep
 from sandwright.errors import HostError, SandwrightError
-from sandwright.inputs import is_cover
 from sandwright.launcher.plan import NAME
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.runtime.scratch import stale_directories
 from sandwright.session import apart, persistent, state
-from sandwright.signalling import kill, own
+from sandwright.session import stale as stale_sessions
+from sandwright.session.stale import NotStaleError
+from sandwright.signalling import kill, liveness
 
 OURS = "session"
 """The method of leftovers that are of no method."""
 
-_MARK = b"SANDWRIGHT_SESSION="
 _GRACE = 3.0
 """Seconds in which what watches a session has cleared up."""
 
@@ -35,38 +35,55 @@ _COVERS_TIMEOUT = 10.0
 _NOWHERE = "/nonexistent/sandwright"
 
 
-def running() -> set[str]:
-    """The ids of the sessions that run."""
-    return {str(data["session"]) for data in state.read_all() if state.runs(data)}
-
-
 def leftovers() -> list[Leftover]:
-    """Everything that sessions of this user left behind."""
-    alive = running()
-    found = [*_processes(alive), *_covers(alive)]
+    """Everything that sessions of this user left behind, as far as can be seen now.
+
+    A session that begins meanwhile may be among them: `remove` asks again.
+    """
+    found = [*_processes(), *_covers()]
+    going_on = {str(data["session"]) for data in state.read_all() if liveness(data) != "ended"}
     for name in registry.names():
         with contextlib.suppress(
             SandwrightError
         ):  # an engine that does not answer holds nothing that we can see
-            found += registry.backend(name).leftovers(alive)
+            found += registry.backend(name).leftovers(going_on)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
     found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.nameless()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(place(os.environ))]
-    return [*found, *_records(alive)]
+    found += _records()
+    return [each for each in found if not each.session or state.liveness_of(each.session) == "ended"]
 
 
-def remove(leftover: Leftover) -> None:
-    """Remove one of them. Raise SandwrightError when it stays."""
-    if leftover.method != OURS:
-        registry.backend(leftover.method).remove(leftover)
-        return
+def elsewhere() -> list[str]:
+    """The sessions of other pid namespaces and machines, whose leftovers can't be told from what runs."""
+    return [str(data["session"]) for data in state.read_all() if liveness(data) == "elsewhere"]
+
+
+def remove(leftover: Leftover) -> bool:
+    """Remove one of them; give False where it was none, as its session runs.
+
+    Raise SandwrightError when it stays.
+    """
+    try:
+        if leftover.kind == "record":
+            return _forget(leftover.session)
+        with contextlib.ExitStack() as stack:
+            if leftover.session:
+                stack.enter_context(stale_sessions.locked(leftover.session))
+            if leftover.method == OURS:
+                return _remove(leftover)
+            registry.backend(leftover.method).remove(leftover)
+            return True
+    except NotStaleError:
+        return False
+
+
+def _remove(leftover: Leftover) -> bool:
     match leftover.kind:
-        case "record":
-            state.forget(leftover.session)
         case "half-written record":
             Path(leftover.name).unlink(missing_ok=True)
         case "process":
-            kill(pid := int(leftover.name), sure=lambda: _session(pid) == leftover.session)
+            kill(pid := int(leftover.name), sure=lambda: stale_sessions.marked_with(pid) == leftover.session)
         case "file":
             _uncover(leftover)
         case "directory":
@@ -75,93 +92,73 @@ def remove(leftover: Leftover) -> None:
             if not rundirs.remove_nameless(Path(leftover.name)):
                 raise HostError(f"{leftover.name} can't be removed")
         case "cache":
-            persistent.remove_cache(leftover.name)
+            return persistent.remove_cache(leftover.name)
         case "bridge":
             sweep(Path(leftover.name).parent)
         case _:
             raise HostError(f"{leftover} can't be removed")
+    return True
 
 
-def _records(alive: set[str]) -> Iterator[Leftover]:
-    for data in state.read_all():
-        session = str(data["session"])
-        if session not in alive:
-            yield Leftover(OURS, "record", session, session)
+def _records() -> Iterator[Leftover]:
+    for data in stale_sessions.records():
+        yield Leftover(OURS, "record", str(data["session"]), str(data["session"]))
     for path in state.half_written():
         yield Leftover(OURS, "half-written record", path)
 
 
-def _processes(alive: set[str]) -> Iterator[Leftover]:
+def _forget(session: str) -> bool:
+    """Remove a record, unless what it alone leads to is still there. Raise HostError where that is so."""
+    if not stale_sessions.forget(session):
+        raise HostError(f"the record of session {session} stays, as something that it left does")
+    return True
+
+
+def _processes() -> Iterator[Leftover]:
     """Those that a session's launcher started, and that outlived it for longer than it takes to clear up."""
     deadline = time.monotonic() + _GRACE
-    found = _marked(alive)
+    found = stale_sessions.processes()
     while found and time.monotonic() < deadline:
         time.sleep(0.05)
-        found = _marked(alive)
+        now = stale_sessions.processes()
+        found = {pid: session for pid, session in now.items() if pid in found}
     for pid, session in sorted(found.items()):
         yield Leftover(OURS, "process", str(pid), session)
 
 
-def _marked(alive: set[str]) -> dict[int, str]:
-    """Processes of this user whose environment names a session that was killed."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        session = _session(int(entry.name))
-        if session and session not in alive:
-            found[int(entry.name)] = session
-    return found
-
-
-def _session(pid: int) -> str:
-    """The recorded session that a process of ours, in no sandbox, is marked with; empty without one."""
-    with contextlib.suppress(OSError):
-        if own(pid):
-            for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                session = variable.removeprefix(_MARK).decode(errors="replace")
-                if variable.startswith(_MARK) and _recorded(session):
-                    return session
-    return ""
-
-
-def _recorded(session: str) -> bool:
-    return len(session) == 16 and (Path(state.directory()) / f"{session}.json").exists()
-
-
-def _covers(alive: set[str]) -> Iterator[Leftover]:
+def _covers() -> Iterator[Leftover]:
     """Files that were put into a project for the time of a run."""
-    records = state.read_all()
-    used = {str(data.get("project")) for data in records if str(data["session"]) in alive}
-    for data in records:
-        if str(data["session"]) in alive or str(data.get("project")) in used:
-            continue
-        covers = data.get("covers")
-        for path in _there(list(map(str, covers)) if isinstance(covers, list) else []):
-            yield Leftover(OURS, "file", path, str(data["session"]))
+    for data in stale_sessions.records():
+        if not _is_used(str(data.get("project"))):
+            with contextlib.suppress(apart.SilentError):
+                for path in stale_sessions.placeholders(data):
+                    yield Leftover(OURS, "file", path, str(data["session"]))
+
+
+def _is_used(project: str) -> bool:
+    """Whether a session may go on in a project."""
+    return any(liveness(data) != "ended" for data in state.read_all() if str(data.get("project")) == project)
 
 
 def _uncover(leftover: Leftover) -> None:
-    """Have the session's own launcher remove its covers: it knows what they hold, and who else needs them."""
-    data = next((each for each in state.read_all() if each["session"] == leftover.session), {})
+    """Have the session's own launcher remove its covers: it knows what they hold, and who else needs them.
+
+    It locks the project, as the launchers of all runs there do.
+    """
+    data = state.read(leftover.session)
+    if _is_used(str(data.get("project"))):
+        raise NotStaleError(f"a session began in {data.get('project')}")
     directory = Path(str(data.get("directory")))
     if (directory / NAME).exists():
         process.run(directory / "launch", "--uncover", timeout=_COVERS_TIMEOUT, check=False)
     elif (watch := directory / "watch").exists():
         process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
-    if _there([leftover.name]):
+    try:
+        stays = bool(stale_sessions.present([leftover.name]))
+    except apart.SilentError:
+        stays = True
+    if stays:
         raise HostError(f"{leftover.name} could not be removed, or another session needs it; it stays")
-
-
-def _there(covers: list[str]) -> list[str]:
-    """Those that are there; none where their file system doesn't answer."""
-    with contextlib.suppress(apart.SilentError):
-        return list(apart.done(lambda _: list(filter(_is_cover, covers)), _COVERS_TIMEOUT))
-    return []
-
-
-def _is_cover(path: str) -> bool:
-    with contextlib.suppress(OSError):
-        return is_cover(path, os.lstat(path))
-    return False
 
 
 def _remove_scratch() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from sandwright import places, smalljson
-from sandwright.session import state
+from sandwright.signalling import identity, liveness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check(policy: str) -> None:
         made = _made(data.get("absent"))
         if made:
             raise places.error("\n".join([*lines(made, file), "nothing was run"]))
-        if not state.runs(data):
+        if liveness(data) == "ended":
             _forget(file)
 
 
@@ -42,7 +42,7 @@ def begin(session: str, policy: str, absent: list[str]) -> str:
         return ""
     folder = places.private(_folder())
     file = os.path.join(folder, f"{session}.json")
-    data = {**state.identity(), "policy": policy, "absent": absent}
+    data = {**identity(), "policy": policy, "absent": absent}
     places.write(file, smalljson.dumps(data))
     return file
 

@@ -1,14 +1,15 @@
 """Makes and removes what a policy keeps between runs, below `$STATE` and `$CACHE`.
 
-It is made before the host is looked at. A grant is a directory. What stays read-only in it is there from
-the first run on, so that no sandbox can make it: a file where the name has an ending, else a directory. No
-link is followed, and what is there stays as it is.
+It is made before a sandbox is rendered, and once the policy is approved. A grant is a directory. What stays
+read-only in it is there from the first run on, so that no sandbox can make it: a file where the name has an
+ending, else a directory. No link is followed, and what is there stays as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from sandwright import places
@@ -18,25 +19,41 @@ from sandwright.policy.facts import KEPT, kept
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
 from sandwright.session import state
+from sandwright.signalling import liveness
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make(policy: MergedPolicy, project: str) -> None:
-    """Make what is missing. Raise HostError for what can't be made, or is in the way."""
+def make(policy: MergedPolicy, project: str) -> bool:
+    """Make what is missing; give whether something was. Raise HostError for what can't be made."""
+    found = missing(policy, project)
+    for root, path, is_file in _wanted(policy, project):
+        _make(root, path, is_file=is_file)
+    return found and not missing(policy, project)
+
+
+def missing(policy: MergedPolicy, project: str) -> bool:
+    """Whether something isn't there yet."""
+    return any(
+        is_inside(path, root) and not os.path.lexists(path) for root, path, _ in _wanted(policy, project)
+    )
+
+
+def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
+    """Paths with the root that they are spelled with, and whether they are files."""
     values = kept(places.home(), project)
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
-            place = next(
+            root = next(
                 (each for each in values if item.value.startswith((f"${each}/", f"${{{each}}}/"))), ""
             )
-            if place:
+            if root:
                 try:
                     path = spelling.expanded(item.value, values)
                 except ValueError:
                     continue  # resolving the policy says so, with its place
-                _make(values[place], path, is_file=is_file and bool(PurePosixPath(path).suffix))
+                yield values[root], path, is_file and bool(PurePosixPath(path).suffix)
 
 
 def _make(root: str, path: str, *, is_file: bool) -> None:
@@ -64,14 +81,22 @@ def _make(root: str, path: str, *, is_file: bool) -> None:
 def unused_caches() -> list[Leftover]:
     """The caches of all projects in which nothing runs."""
     home = places.home()
-    used = {kept(home, str(data["project"]))["CACHE"] for data in state.read_all() if state.runs(data)}
     folder = Path(home, KEPT, "caches")
     found = sorted(map(str, folder.iterdir())) if folder.is_dir() else []
+    used = _used_caches()
     return [Leftover("session", "cache", path) for path in found if path not in used]
 
 
-def remove_cache(path: str) -> None:
-    """Remove a cache. Raise HostError when some of it stays."""
+def _used_caches() -> set[str]:
+    """Those of projects in which a session may go on."""
+    home, records = places.home(), state.read_all()
+    return {kept(home, str(data["project"]))["CACHE"] for data in records if liveness(data) != "ended"}
+
+
+def remove_cache(path: str) -> bool:
+    """Remove a cache; give False where a session uses it by now. Raise HostError when some of it stays."""
+    if path in _used_caches():
+        return False
     from sandwright import process  # noqa: PLC0415 - rarely needed
     from sandwright.errors import CommandFailed  # noqa: PLC0415
 
@@ -79,3 +104,4 @@ def remove_cache(path: str) -> None:
         process.remove_tree(path)
     except CommandFailed as error:
         raise places.error(f"{path} can't be removed: {error}") from error
+    return True

@@ -63,9 +63,11 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     inputs = InputTracker()
     places.private(places.cache())
     policy = load(request, inputs)
-    resolved = resolved_here(policy, request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
+    if persistent.make(policy, str(Path(request.policy).parent)):
+        return prepare(request, say)  # what was asked of the host is another thing now
+    resolved = resolved_here(policy, request, inputs)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = hostprogram.find(agent, resolved, inputs) if agent and own_root else None
@@ -151,8 +153,6 @@ def resolved_here(
     for directory in places.hidden()[:2]:
         places.private(directory)
     root = Path(request.policy).parent if project is None else project
-    persistent.make(policy, str(root))
-
     facts = collect(policy, project=root, cwd=request.cwd if project is None else None, inputs=inputs)
     found = policy.resolve(facts if other is None else other(facts))
     refuse_changeable(found)

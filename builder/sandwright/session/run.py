@@ -15,6 +15,7 @@ from sandwright.session import elsewhere, render_cache, state, trust
 from sandwright.session.after import Clock, can_follow, end, ending, traced
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
+from sandwright.signalling import liveness
 
 TYPE_CHECKING = False  # imports are most of what a run takes: each of them counts
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 PLAN = "launch.plan"
 """The artifact that a native launcher reads: it copies streams, relays terminals and hands signals on."""
+
+_QUICKLY = 0.2
+"""Seconds that a file system gets to say whether a killed session's placeholders are there."""
 
 _AFTER = "SANDWRIGHT_AFTER"
 _DENIALS = "SANDWRIGHT_DENIALS"
@@ -163,15 +167,25 @@ def _as_rendered(prepared: CachedSandbox) -> bool:
 
 
 def sweep() -> None:
-    """Remove the records of sessions whose process was killed: nothing else of them is left."""
+    """Remove the records of sessions that were killed and left nothing that `sandwright cleanup` removes."""
     for data in state.read_all():
-        if not state.runs(data):
-            state.forget(str(data["session"]))
+        if liveness(data) == "ended":
+            _forget(str(data["session"]))
     for path in state.half_written():
         try:
             os.unlink(path)
         except FileNotFoundError:  # another run sweeps too
             pass
+
+
+def _forget(session: str) -> None:
+    from sandwright.errors import HostError  # noqa: PLC0415 - few sessions are killed
+    from sandwright.session import stale  # noqa: PLC0415
+
+    try:
+        stale.forget(session, within=_QUICKLY)
+    except HostError:  # another process cleans up
+        pass
 
 
 class CommandSession:

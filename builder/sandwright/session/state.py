@@ -10,12 +10,14 @@ import os
 import time
 
 from sandwright import places, smalljson
-from sandwright.signalling import started
+from sandwright.signalling import identity, liveness, started
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from sandwright.signalling import Liveness
 
 _LONG = 60
 """Seconds."""
-
-BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 def directory() -> str:
@@ -30,21 +32,21 @@ def new_id() -> str:
 
 def write(session: str, data: dict[str, object]) -> str:
     """Record a session of this process; give the file. Raise HostError."""
-    path = os.path.join(directory(), f"{session}.json")
+    path = file_of(session)
     own = {"session": session, **identity()}
     places.write(path, smalljson.dumps({**own, **data}))
     return path
 
 
-def identity() -> dict[str, object]:
-    """What a record says of this process, by which `runs` knows it."""
-    return {"pid": os.getpid(), "start": started(os.getpid()), "boot": boot()}
+def file_of(session: str) -> str:
+    """The file of a session's record."""
+    return os.path.join(directory(), f"{session}.json")
 
 
 def forget(session: str) -> None:
     """Remove the record of a session."""
     try:
-        os.unlink(os.path.join(directory(), f"{session}.json"))
+        os.unlink(file_of(session))
     except FileNotFoundError:
         pass
 
@@ -52,33 +54,39 @@ def forget(session: str) -> None:
 def read_all() -> list[dict[str, object]]:
     """The records that are there, also of sessions that are over, oldest first."""
     found: list[dict[str, object]] = []
-    folder = directory()
-    for name in os.listdir(folder):
-        if not name.endswith(".json"):
-            continue
-        try:
-            with open(os.path.join(folder, name), "rb") as file:
-                data = smalljson.loads(file.read())
-        except (OSError, ValueError):
-            continue
-        if isinstance(data, dict) and data.get("session") == name.removesuffix(".json"):
+    for name in os.listdir(directory()):
+        if name.endswith(".json") and (data := read(name.removesuffix(".json"))):
             found.append(data)
     return sorted(found, key=lambda data: str(data.get("began")))
+
+
+def read(session: str) -> dict[str, object]:
+    """The record of a session; empty where there is none."""
+    try:
+        with open(file_of(session), "rb") as file:
+            data = smalljson.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) and data.get("session") == session else {}
 
 
 def half_written() -> list[str]:
     """Files that a process had begun to write as records (`places.write`) when it was killed.
 
-    So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute.
+    So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute, of
+    sessions without a record.
     """
     folder = directory()
     return [path for name in os.listdir(folder) if _is_left(path := os.path.join(folder, name))]
 
 
 def _is_left(path: str) -> bool:
+    """What is younger than a minute may be of a process that can't be seen from here."""
+    if time.time() - _written(path) <= _LONG:
+        return False
     match os.path.basename(path).split("."):
-        case [_, "denials" | "record"]:
-            return time.time() - _written(path) > _LONG
+        case [session, "denials" | "record"]:
+            return not os.path.exists(file_of(session))
         case [_, "json", pid, "part"]:
             return pid.isdigit() and not started(int(pid))
     return False
@@ -94,14 +102,10 @@ def _written(path: str) -> float:
 
 def runs(data: dict[str, object]) -> bool:
     """Whether the process of a record is still that process."""
-    pid = data.get("pid")
-    return isinstance(pid, int) and data.get("boot") == boot() and 0 != started(pid) == data.get("start")
+    return liveness(data) == "running"
 
 
-def boot() -> str:
-    """Which boot of this machine this is; empty where nobody tells."""
-    try:
-        with open(BOOT, "rb") as file:
-            return file.read().strip().decode()
-    except OSError:
-        return ""
+def liveness_of(session: str) -> Liveness:
+    """Whether a session runs, by its record as it is now; one without a record has ended."""
+    data = read(session)
+    return liveness(data) if data else "ended"

@@ -16,7 +16,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
-from sandwright.session import preflights
+from sandwright.session import persistent, preflights
 from sandwright.session.prepare import chosen, load, resolved_here
 from sandwright.session.request import RunRequest
 from sandwright.verify import matrix
@@ -42,6 +42,7 @@ def verify_policy(
     ) -> ResolvedPolicy:
         added = run_layer(more)
         whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
+        persistent.make(whole, str(project))
         return resolved_here(whole, request, InputTracker(), other=other, project=project)
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:

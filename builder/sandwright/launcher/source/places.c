@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -97,10 +98,32 @@ static const char *signed_by(pid_t process)
                         : text("%d %.*s\n", (int)process, (int)strcspn(rest + 1, " "), rest + 1);
 }
 
-/* Says whose it is, for `sandwright cleanup`: the method, and who looks after it. */
+static const char *first_line(const char *path)
+{
+    char *content = read_file(AT_FDCWD, path, 65536, NULL);
+    if (content == NULL)
+        return "";
+    content[strcspn(content, "\n")] = '\0';
+    return content;
+}
+
+/* A process's number and start hold in one boot and one namespace of processes only; the home may be another machine's, too
+ * (signalling.py, identity). */
+static const char *counted_in(void)
+{
+    char namespace[64] = "";
+    struct utsname system = {0};
+    const char *machine = first_line("/etc/machine-id");
+    readlink("/proc/self/ns/pid", namespace, sizeof namespace - 1);
+    uname(&system);
+    return text("%s %s %s\n", first_line("/proc/sys/kernel/random/boot_id"), namespace,
+                *machine == '\0' ? system.nodename : machine);
+}
+
+/* Says whose it is, for `sandwright cleanup`: the method, who looks after it, and where those are. */
 void make_run_directory(struct run *run, const char *method)
 {
-    const char *owner = text("%s\n%s%s", method, signed_by(run->launcher), signed_by(getpid()));
+    const char *owner = text("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
     if (mkdir(run->state, 0700) != 0 ||
         write_file(AT_FDCWD, text("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
         refuse_errno("no directory can be made for the run");

@@ -33,7 +33,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
     port that leads to the proxy is brought in, when `launch` asks for it, by whoever runs the session.
     """
-    plan = mount_plan(policy, root="host")
+    plan = mount_plan(policy, root="host", user_namespace=True)
     arguments = tuple(bwrap_arguments(policy, plan))
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     args = Artifact("args", content, "bubblewrap's arguments, for --args")

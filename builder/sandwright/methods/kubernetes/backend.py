@@ -99,7 +99,7 @@ class Kubernetes(Launched):
         """The Jobs of runs that were killed, by what they recorded here. No cluster is asked."""
         alive = set(running)
         for record in records.read_all():
-            if record.session not in alive:
+            if record.session not in alive and record.is_stale:
                 where = f"{record.context} {record.namespace}/{record.job}".lstrip()
                 yield Leftover(self.name, "job", where, record.session)
 
@@ -107,8 +107,8 @@ class Kubernetes(Launched):
         """Delete a Job that bears our labels."""
         name = leftover.name.rpartition("/")[2]
         record = next((each for each in records.read_all() if each.job == name), None)
-        if record is None:
-            raise HostError(f"{leftover} is not recorded")
+        if record is None or not record.is_stale:
+            raise HostError(f"{leftover} is not recorded, or its run goes on")
         connection = connect(record.place)
         if _is_ours(connection, record):
             remove_job(connection, record.namespace, record.job)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sandwright import places
 from sandwright.methods.kubernetes.connection import Place
+from sandwright.signalling import liveness
 
 SESSION = "sandwright.session"
 OWNER = "sandwright.owner"
@@ -22,18 +23,25 @@ OWNER = "sandwright.owner"
 
 @dataclass(frozen=True)
 class JobRecord:
-    """One run's Job, and the cluster it is in."""
+    """One run's Job, the cluster it is in, and the process that watches it."""
 
     session: str
     job: str
     namespace: str
     kubeconfig: str
     context: str
+    process: dict[str, object] = field(default_factory=dict)
+    """The launcher that watches the Job, as `signalling.identity` describes it."""
 
     @property
     def place(self) -> Place:
         """The cluster."""
         return Place(self.kubeconfig, self.context)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the launcher has surely ended, so that nobody else removes the Job."""
+        return liveness(self.process) == "ended"
 
     def write(self) -> None:
         """Raise HostError."""

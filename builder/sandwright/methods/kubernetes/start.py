@@ -24,6 +24,7 @@ from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright.methods.kubernetes.records import JobRecord, owner
 from sandwright.methods.kubernetes.terminal import converse, has_terminal, with_terminal
 from sandwright.methods.kubernetes.travel import REGISTRY, RIGHTS
+from sandwright.signalling import identity
 from sandwright.visible import visible
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _run(
     name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
     made = with_command(job, argv, name=name, session=session, owner=owner())
     place = connection.place
-    record = JobRecord(session, name, namespace, place.kubeconfig, place.context)
+    record = JobRecord(session, name, namespace, place.kubeconfig, place.context, identity())
     record.write()
     follow = converse if talks else _fed if fed else JobRun.follow
     return _watched(JobRun(connection, made), record, journey, follow)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Terminal
 from sandwright.methods.landlock.render import render_landlock
@@ -56,6 +57,8 @@ class Landlock(Launched):
 
     def remove(self, leftover: Leftover) -> None:
         """Remove it. Raise CommandFailed when some of it stays."""
+        if Path(leftover.name).name not in {directory.name for directory in abandoned(self.name)}:
+            raise HostError(f"{leftover} is not a directory that a run left behind")
         process.remove_tree(leftover.name)
 
 

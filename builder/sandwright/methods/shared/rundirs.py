@@ -1,12 +1,12 @@
 """The directories of runs, as launchers make them where no sandbox writes.
 
-Each holds `owner`: a line with the method, and one for each process that looks after the run, with its start
-(proc(5)). While one of them is there, the run is theirs.
+Each holds `owner`: a line with the method, one for each of the two processes that look after the run, with
+its start (proc(5)), and one with the boot, pid namespace and machine that they are in. While one of them is
+there, or can't be seen from here, the run is theirs.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sandwright import places
-from sandwright.signalling import started
+from sandwright.signalling import identity, liveness
 
 OWNER = "owner"
 _LINES = 3
-"""How many it has when it is whole."""
+"""How many it has at least when it is whole: launchers that are shell don't write the last one."""
 _STARTING = 10.0
 """Seconds in which a launcher has written it, or was killed."""
 
@@ -27,7 +27,7 @@ def abandoned(method: str) -> Iterator[Path]:
     """The directories of a method's runs that nobody looks after any more."""
     for directory in _directories():
         lines = _owner(directory)
-        if len(lines) == _LINES and lines[0] == method and not any(map(_there, lines[1:])):
+        if len(lines) >= _LINES and lines[0] == method and _has_ended(lines[1:]):
             yield directory
 
 
@@ -66,18 +66,25 @@ def _directories() -> list[Path]:
 
 def _owner(directory: Path) -> list[str]:
     """The lines; fewer while the run is starting."""
-    with suppress(OSError, UnicodeDecodeError):
-        return (directory / OWNER).read_text(encoding="ascii").splitlines()
+    with suppress(OSError):
+        return (directory / OWNER).read_text(encoding="utf-8", errors="replace").splitlines()
     return []
 
 
-def _there(line: str) -> bool:
-    """Whether a process is still the one that was there."""
+def _has_ended(lines: list[str]) -> bool:
+    """Whether both processes have surely ended."""
+    processes, where = lines[:2], " ".join(lines[2:3]).split(" ", 2)
+    known = dict(zip(("boot", "pid_namespace", "machine"), where, strict=True)) if len(where) == 3 else {}
+    here = identity()
+    return all(liveness({**here, **known, **_process(line)}) == "ended" for line in processes)
+
+
+def _process(line: str) -> dict[str, object]:
     pid, _, start = line.partition(" ")
-    if not pid.isdecimal():
-        return False
-    found = started(int(pid))
-    return found != 0 and (start == "-" or str(found) == start)
+    return {
+        "pid": int(pid) if pid.isdecimal() else None,
+        "start": int(start) if start.isdecimal() else None,
+    }
 
 
 @contextmanager
@@ -86,9 +93,14 @@ def recorded(method: str, name: str) -> Iterator[None]:
     places.private(places.runtime())
     directory = Path(places.private(places.runs()), name)
     directory.mkdir(mode=0o700)
-    process = f"{os.getpid()} {started(os.getpid())}"
-    (directory / OWNER).write_text("\n".join((method, process, process, "")), encoding="ascii")
+    (directory / OWNER).write_text(_owner_text(method), encoding="utf-8")
     try:
         yield
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _owner_text(method: str) -> str:
+    own = identity()
+    process = f"{own['pid']} {own['start']}"
+    return "\n".join((method, process, process, f"{own['boot']} {own['pid_namespace']} {own['machine']}", ""))

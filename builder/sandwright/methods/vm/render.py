@@ -49,7 +49,7 @@ def render_vm(
     Raise RenderError for another processor than amd64, and for less memory than the kernel starts with.
     """
     needs_amd64(policy)
-    plan = mount_plan(policy, root="host")
+    plan = mount_plan(policy, root="host", user_namespace=True)
     arguments = tuple(_arguments(policy, bwrap_arguments(policy, plan)))
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     capabilities = load_baseline().capabilities["init" if policy.process.privileged else "none"]
