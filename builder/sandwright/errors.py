@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sandwright.visible import message, one_line
+
 
 class SandwrightError(Exception):
     """The base of all of them; itself never raised."""
 
     exit_code = 1
+
+    def shown(self) -> str:
+        """The message for a terminal or a log, in which what begins a line is ours."""
+        return message(str(self))
 
 
 @dataclass(frozen=True, order=True)
@@ -44,8 +50,11 @@ class DocumentError(SandwrightError):
         """`file` is the name to show; `problems` holds at least one."""
         self.file = file
         self.problems = tuple(sorted(problems))
-        shown = file.replace("\n", r"\n")  # a stranger's checkout may have such a name
-        super().__init__("\n".join(problem.render(shown) for problem in self.problems))
+        super().__init__("\n".join(one_line(problem.render(file)) for problem in self.problems))
+
+    def shown(self) -> str:
+        """Each problem begins a line."""
+        return str(self)
 
 
 class RenderError(SandwrightError):
