@@ -240,7 +240,10 @@ class ShimSection:
     """
 
     allow: tuple[CommandText, ...]
-    """Arguments that are allowed: `auth status` exactly; `pr *` with anything after. Empty: none."""
+    """Arguments that are allowed: `auth status` exactly; `pr *` with anything after. Empty: none.
+
+    gh reaches the repository of the remote `origin`, and those behind `--repo` here.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
