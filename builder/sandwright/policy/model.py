@@ -365,6 +365,9 @@ class PolicyFile:
     macos: tuple[Fragment, ...] | None = None
     """Grants: capability fragments of the Seatbelt profile, like `process-list`; for that method only.
 
+    `mach-lookup:com.example.agent` opens one Mach service. `mach-register:com.example.app.*` lets programs
+    offer services below a name, and find them (without `.*`: the one of that name); never Apple's.
+
     Absent: as the layers below say. Empty: none. Filled: these.
     """
 
