@@ -17,9 +17,13 @@ class SandwrightError(Exception):
 
     exit_code = 1
 
+    def __str__(self) -> str:
+        """The message; several arguments are its lines."""
+        return "\n".join(map(str, self.args))
+
     def shown(self) -> str:
         """The message for a terminal or a log, in which what begins a line is ours."""
-        return message(str(self))
+        return "\n".join(map(one_line, self.args)) if len(self.args) > 1 else message(str(self))
 
 
 @dataclass(frozen=True, order=True)
@@ -50,11 +54,7 @@ class DocumentError(SandwrightError):
         """`file` is the name to show; `problems` holds at least one."""
         self.file = file
         self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(one_line(problem.render(file)) for problem in self.problems))
-
-    def shown(self) -> str:
-        """Each problem begins a line."""
-        return str(self)
+        super().__init__(*(one_line(problem.render(file)) for problem in self.problems))
 
 
 class RenderError(SandwrightError):

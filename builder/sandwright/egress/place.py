@@ -16,7 +16,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError, ToolMissing
 from sandwright.host import collect_host
-from sandwright.launcher.restrict import Restriction, connect_ports
+from sandwright.launcher.restrict import Restriction, connect_ports, script_interpreter
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN
 from sandwright.setup.requirements import how_to_get
 
@@ -90,7 +90,7 @@ def squid_restriction(
     return Restriction(
         read=(*squid.data, DIRECTORY),
         write=(f"{DIRECTORY}/squid", "/dev/shm"),  # noqa: S108 - squid maps memory there, nameless later
-        execute=(squid.program,),
+        execute=(squid.program, *script_interpreter(Path(squid.program))),
         bind=(LISTEN, "0"),  # any free port: it binds one on ::1 to see whether there is IPv6
         connect=None if ports is None else connect_ports(ports),
         account=None if account is None else (account.uid, account.gid),

@@ -235,7 +235,7 @@ def _write(plan: ProxyPlan, place: _Place) -> None:
         files["greeting"] = (
             f"{place.port}\n{_greeting(place)}".encode()
         )  # for launchers that say it themselves
-    (place.directory / SECCOMP).write_bytes(plan.seccomp)  # read before squid's account is taken on
+    files[SECCOMP] = plan.seccomp
     for name, content in files.items():
         path = place.directory / name
         path.touch(mode=0o600)

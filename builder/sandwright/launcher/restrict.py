@@ -6,9 +6,12 @@ does. Where the kernel's Landlock is older or off, it holds what it can; the fil
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 _CREATE_RULESET, _QUERY_VERSION = 444, 1
 
@@ -71,6 +74,15 @@ class Restriction:
 
 def _ports(ports: tuple[str, ...] | None) -> tuple[str, ...]:
     return () if ports is None else ports or ("none",)
+
+
+def script_interpreter(program: Path) -> tuple[str, ...]:
+    """The file that a script names as its interpreter; none for a program that is no script."""
+    with contextlib.suppress(OSError), program.open("rb") as file:
+        line = file.readline(256)
+        if line.startswith(b"#!"):
+            return tuple(os.fsdecode(word) for word in line[2:].split()[:1] if word.startswith(b"/"))
+    return ()
 
 
 def landlock_version() -> int:
