@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sandwright.visible import message, one_line
+
 
 class SandwrightError(Exception):
     """The base of all of them; itself never raised."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """The message; several arguments are its lines."""
+        return "\n".join(map(str, self.args))
+
+    def shown(self) -> str:
+        """The message for a terminal or a log, in which what begins a line is ours."""
+        return "\n".join(map(one_line, self.args)) if len(self.args) > 1 else message(str(self))
 
 
 @dataclass(frozen=True, order=True)
@@ -44,8 +54,7 @@ class DocumentError(SandwrightError):
         """`file` is the name to show; `problems` holds at least one."""
         self.file = file
         self.problems = tuple(sorted(problems))
-        shown = file.replace("\n", r"\n")  # a stranger's checkout may have such a name
-        super().__init__("\n".join(problem.render(shown) for problem in self.problems))
+        super().__init__(*(one_line(problem.render(file)) for problem in self.problems))
 
 
 class RenderError(SandwrightError):

@@ -187,8 +187,8 @@ def home() -> str:
         raise error("there is no home directory: set HOME, or XDG_CACHE_HOME") from None
 
 
-def error(message: str) -> Exception:
-    """A HostError with this message."""
+def error(*lines: str) -> Exception:
+    """A HostError with these lines."""
     from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
 
-    return HostError(message)
+    return HostError(*lines)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _KEPT = frozenset("\n\t")
 _QUOTED = 3900
 _CUT = 500
+_MARK = "  | "
 
 
 def visible(text: str) -> str:
@@ -32,6 +33,17 @@ def one_line(text: str) -> str:
     return visible(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
+def message(text: str) -> str:
+    """A message of several lines, the further ones behind a mark: some of its breaks may be a stranger's."""
+    first, *further = visible(text).split("\n")
+    return "\n".join([first, *(_MARK + _unmarked(each) for each in further)])
+
+
+def _unmarked(line: str) -> str:
+    bare = line.lstrip()
+    return bare.removeprefix("| ") if bare.startswith("| ") else line
+
+
 def quoted(lines: Sequence[str]) -> str:
     """The last lines that somebody else wrote, each cut and behind a mark: what begins a line is ours.
 
@@ -40,7 +52,7 @@ def quoted(lines: Sequence[str]) -> str:
     kept: list[str] = []
     left = _QUOTED
     for line in reversed(lines):
-        marked = f"  | {line[:_CUT]}"
+        marked = f"{_MARK}{line[:_CUT]}"
         left -= len(marked) + 1
         if left < 0:
             break
@@ -50,4 +62,4 @@ def quoted(lines: Sequence[str]) -> str:
 
 def say(line: str) -> None:
     """Write a line of ours to standard error, at once. Raise OSError."""
-    os.write(2, f"sandwright: {visible(line)}\n".encode())
+    os.write(2, f"sandwright: {one_line(line)}\n".encode())

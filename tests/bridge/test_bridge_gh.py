@@ -173,3 +173,33 @@ def test_the_tokens_are_not_in_the_log(place: World, bridge: Bridge) -> None:
     text = place.log.read_text()
     assert TOKEN not in text
     assert HOST_TOKEN not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pr", "list", "-R", "acme/other"), ("pr", "list", "--repo=acme/other"),
+        ("issue", "create", "--title", "t", "--body", "b", "--repo", "acme/app-2"),
+        ("repo", "view", "acme/other"), ("pr", "view", "1", "--repo", "evil/app"),
+        ("pr", "list", "--search", "is:open repo:acme/other"), ("pr", "list", "-S", "a OR b"),
+        ("issue", "list", "--label", '"x" ORG:acme "y"'), ("issue", "list", "-m", "a) (b"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_other_repositories_of_the_token(place: World, words: tuple[str, ...]) -> None:
+    """Neither by name nor by a search."""
+    policy = POLICY.replace('"issue *"', '"issue *", "repo view *"')
+    with place.bridge(policy, environment=ENVIRONMENT) as running:
+        result = place.call(running, "gh", *words)
+    assert (result.status, result.stdout) == (126, b""), result.stderr
+    assert "not the repository of origin (acme/app)" in result.stderr or "other repositories" in result.stderr
+
+
+@pytest.mark.parametrize("entry", ["pr list --repo acme/Lib *", "pr list -R=acme/Lib", "repo view acme/Lib"])
+def test_repositories_that_the_policy_lists(place: World, entry: str) -> None:
+    policy = POLICY.replace('"issue *"', f'"{entry}"')
+    with place.bridge(policy, environment=ENVIRONMENT) as running:
+        for name in ("acme/app", "ACME/app", "acme/lib"):
+            result = place.call(running, "gh", "pr", "list", "--repo", name, "--search", "is:open label:x")
+            assert f"<--repo={name}>" in result.text, result.stderr
+        assert place.call(running, "gh", "pr", "list", "--repo", "acme/other").status == 126

@@ -19,6 +19,7 @@ from sandwright import process
 from sandwright.bridge.grammar import Refused
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.repository import MAX_LINE, bare_environment, find_repository, read_refs
+from sandwright.bridge.restricted import RestrictedGit, write_restriction
 from sandwright.bridge.workspace import OpenWorkspace
 
 pytestmark = pytest.mark.needs("git")
@@ -115,11 +116,14 @@ def test_the_bytes_of_all_repositories(place: World, tmp_path: Path) -> None:
     workspace = OpenWorkspace(place.project)
     found = find_repository(workspace, ())
     objects = [path for path in (place.project / ".git/objects").rglob("??/*") if path.is_file()]
-    later = time.monotonic() + 600
+    later, restricted = time.monotonic() + 600, RestrictedGit(write_restriction(tmp_path))
     for store, budget, enough in (("a", len(objects), True), ("b", len(objects) - 1, False)):
         (tmp_path / store / "objects/pack").mkdir(parents=True)
         with contextlib.nullcontext() if enough else pytest.raises(Refused, match="GiB of objects"):
-            copy_objects(workspace, found, tmp_path / store, Budget(budget * 4096), deadline=later)
+            copy_objects(
+                workspace, found, tmp_path / store, Budget(budget * 4096),
+                deadline=later, restricted=restricted,
+            )  # fmt: skip
 
 
 def test_an_object_that_was_made_to_fill_the_memory(place: World) -> None:

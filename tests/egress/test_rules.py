@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import socket
 import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from egressing import ALLOWED, ask, connect, get
+from egressing import ALLOWED, ask, connect, get, policy
 from netlab import METADATA, OTHER, PRIVATE, WIRE, WORLD, World
-from sandwright.egress import Proxy, ProxyDecision
+from sandwright.egress import Proxy, ProxyDecision, plan
+from sandwright.egress.start import ProxyPlan
+from sandwright.policy.resolved import ResolvedPolicy
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 
@@ -228,3 +234,34 @@ def test_its_word_is_told_to_no_server_of_names(running: Proxy, world: World) ->
     assert ask(running, connect("other.example")).verdict == (403, "host")
     word = ipaddress.ip_address(running.greeting.split()[2].decode())
     assert word.reverse_pointer not in world.asked
+
+
+@pytest.mark.parametrize(("allowed", "kept"), [("1 second", False), ("1 day", True)])
+def test_a_silent_tunnel(
+    world: World, names: Path, monkeypatch: pytest.MonkeyPatch, allowed: str, *, kept: bool
+) -> None:
+    """It is cut after the time in the configuration, which is a day: with a second in its place, soon."""
+    del world
+    rendered = "read_timeout 1 day"
+    planned = plan.plan_proxy
+
+    def shortened(*given: ResolvedPolicy, **options: Any) -> ProxyPlan:
+        found = planned(*given, **options)
+        assert rendered in found.configuration
+        return replace(found, configuration=found.configuration.replace(rendered, f"read_timeout {allowed}"))
+
+    monkeypatch.setattr(plan, "plan_proxy", shortened)
+    with (
+        plan.proxy(policy("web.example"), hosts_file=names) as running,
+        socket.create_connection((running.host, running.port), timeout=6) as tunnel,
+    ):
+        tunnel.sendall(running.greeting + connect("web.example:80"))
+        assert tunnel.recv(4096).startswith(b"HTTP/1.1 200")
+        asked = b"GET /bytes/1 HTTP/1.1\r\nHost: web.example\r\n\r\n"  # whose server then waits for ever
+        tunnel.sendall(asked)
+        while not tunnel.recv(4096).endswith(b"\0"):
+            pass
+        time.sleep(4)
+        with contextlib.suppress(OSError):
+            tunnel.sendall(asked)
+        assert (tunnel.recv(4096) != b"") == kept

@@ -312,3 +312,18 @@ def _listeners(running: Proxy) -> int:
     supervisor = running._supervisor.pid  # type: ignore[attr-defined]
     opened = Path(f"/proc/{supervisor}/fd").iterdir()
     return sum(str(path.readlink()).startswith("socket:") for path in opened)
+
+
+@pytest.mark.parametrize("sandbox", ["bwrap"], indirect=True)
+def test_names_in_the_hosts_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
+    """A listed one leads through the proxy all the same, and one that is not listed is not there."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("203.0.113.9 web.example hidden.example\n")
+    script = (
+        f"getent hosts web.example; getent hosts hidden.example; {CURL} --noproxy '*' http://web.example/"
+    )
+    mounted = 'mount --bind "$0" /etc/hosts && getent hosts hidden.example >&2 && exec "$@"'
+    words = ("unshare", "--mount", "sh", "-c", mounted, hosts, sandbox.launch, "sh", "-c", script)
+    found = process.run(*words, env=sandbox.environment, timeout=60, check=False, cwd="/")
+    assert "203.0.113.9" in found.stderr, "the control: the host has the name"
+    assert found.text.split() == ["127.77.0.1", "web.example", "200"], found.stderr

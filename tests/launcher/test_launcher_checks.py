@@ -67,6 +67,24 @@ def test_a_directory_as_a_standard_descriptor(driver: Path, environ: dict[str, s
     assert ended.stderr.endswith("125\n")
 
 
+@pytest.mark.parametrize(("limit", "status"), [(32, 125), (127, 125), (128, 0)])
+def test_a_limit_of_open_files_that_is_too_low(
+    driver: Path, environ: dict[str, str], limit: int, status: int
+) -> None:
+    """Descriptors have fixed numbers: the kernel would say "Invalid argument" of one that is beyond."""
+    ended = subprocess.run(
+        ["bash", "-c", f'ulimit -n {limit}; exec "$0" descriptors', driver],
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        env=environ,
+        check=False,
+    )
+    assert ended.returncode == status
+    said = f"only {limit} files may be open here, and a sandbox needs 128: raise the limit (ulimit -n 128)"
+    assert ended.stderr == (f"sandbox: {said}\n" if status else "")
+
+
 def test_programs_come_from_where_nobody_inside_can_write(tmp_path: Path, drive: Drive) -> None:
     for name in ("p/bin", "good", "a:b", "p-beside"):
         (tmp_path / name).mkdir(parents=True)

@@ -22,6 +22,7 @@ FACTS = HostFacts(
     entries={
         **dict.fromkeys(("/", "/etc", "/home", "/home/u", "/home/u/p", "/run"), HostEntry("directory")),
         "/etc/resolv.conf": HostEntry("file"),
+        "/etc/hosts": HostEntry("file"),
     },
 )
 METHODS = ["bwrap", "oci", "gvisor", "docker", "podman", "user"]
@@ -106,8 +107,12 @@ def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
     else:
         assert made["resolv.conf"].content == b"nameserver 127.0.0.1\n"
     assert plan.resolver_place == ("/etc/resolv.conf" if method == "bwrap" else None)
+    assert plan.hosts_place == ("/etc/hosts" if method == "bwrap" else None)
+    if method in ("bwrap", "user"):
+        assert made["hosts"].content == b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
     if method == "user":
-        assert made["plan"].content.endswith(b"\0beside\0resolv.conf\0/etc/resolv.conf\0")
+        places = b"\0beside\0resolv.conf\0/etc/resolv.conf\0beside\0hosts\0/etc/hosts\0"
+        assert made["plan"].content.endswith(places)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -123,7 +128,7 @@ def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
 )
 def test_elsewhere_no_name_is(method: str, text: str) -> None:
     plan, made = _rendered(method, text)
-    assert (plan.names, plan.name_ports, plan.resolver_place) == ((), (), None)
+    assert (plan.names, plan.name_ports, plan.resolver_place, plan.hosts_place) == ((), (), None, None)
     assert b"nameserver" not in made["resolv.conf"].content if "resolv.conf" in made else True
 
 
@@ -134,8 +139,9 @@ def test_under_bwrap_the_file_has_to_be_there() -> None:
     link |= {"/run/other": HostEntry("directory"), "/run/other/resolv.conf": HostEntry("file")}
     for entries in (gone, link):
         plan, made = _rendered("bwrap", PROXIED + "}\n", replace(FACTS, entries=entries))
-        assert (plan.names, plan.resolver_place) == ((), None)
+        assert (plan.names, plan.resolver_place, plan.hosts_place) == ((), None, None)
         assert "resolv.conf" not in made
+        assert "hosts" not in made
     shown = {**gone, "/etc/resolv.conf": HostEntry("symlink", "/run/systemd/resolve/stub-resolv.conf")}
     shown |= dict.fromkeys(("/run/systemd", "/run/systemd/resolve"), HostEntry("directory"))
     shown |= {"/run/systemd/resolve/stub-resolv.conf": HostEntry("file")}

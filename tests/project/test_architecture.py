@@ -61,6 +61,7 @@ FLOORS = (
 """From the ground up. A room is a package or module of `sandwright`; it imports rooms of lower floors."""
 
 SIDEWAYS = {
+    "errors": {"visible"},
     "document": {"errors", "yamltree"},
     "validation": {"document", "errors"},
     "yamltree": {"errors"},

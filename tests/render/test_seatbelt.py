@@ -12,11 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sandwright.api import Policy
-from sandwright.errors import RenderError
+from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.sbpl import Evaluator, compile_profile, lint
 from sandwright.methods.seatbelt.quoting import quote_comment, quote_sbpl
 from sandwright.methods.seatbelt.render import render_seatbelt
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.loosening import loosenings
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -518,3 +519,48 @@ def test_a_link_outside_of_what_is_granted_can_be_walked_through() -> None:
     assert allows(asked, "file-read-data", "/Users/u/l/x")
     assert asked.decide("file-read-metadata", {"path": "/Users/u/l"}).allowed
     assert not allows(asked, "file-read-data", "/Users/u/m")
+
+
+def mach(asked: Evaluator, operation: str, name: str) -> bool:
+    return asked.decide(operation, {"global-name": name}).allowed
+
+
+@pytest.mark.parametrize(
+    ("item", "registers", "looks_up"),
+    [
+        ("mach-lookup:com.example.agent", (), ("com.example.agent",)),
+        ("mach-register:com.example.agent", ("com.example.agent",), ("com.example.agent",)),
+        ("mach-register:com.example.*", *[("com.example.agent", "com.example.agent.x")] * 2),
+        ("mach-register:com.example.agent.*", *[("com.example.agent.x",)] * 2),
+        ("notifications", (), ()),
+    ],
+)
+def test_mach_services(item: str, registers: tuple[str, ...], looks_up: tuple[str, ...]) -> None:
+    asked = evaluator(resolved(macos=[item]), **PROXY)
+    names = (
+        "com.example.agent", "com.example.agent.x", "com.example", "com.examples.agent", "com.other.agent",
+        "com.apple.securityd",
+    )  # fmt: skip
+    assert tuple(each for each in names if mach(asked, "mach-register", each)) == registers
+    assert tuple(each for each in names if mach(asked, "mach-lookup", each)) == looks_up
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "mach-lookup:com.example.*", "mach-lookup:*", "mach-lookup:", "mach-register:com.*",
+        "mach-register:*",
+        "mach-register:com.apple.*", "mach-register:com.apple.securityd", "mach-register:COM.Apple.x.*",
+        'mach-lookup:a.b")(allow default', "mach-lookup:a.b\n", "mach-lookup:a..b", "mach-register:a.b.*.*",
+        "mach-lookup:" + "a." * 64 + "b", "mach-priv-task-port:a.b",
+    ],
+)  # fmt: skip
+def test_mach_services_that_can_not_be(item: str) -> None:
+    with pytest.raises(DocumentError, match=r"macos\[0\]"):
+        resolved(macos=[item])
+
+
+def test_mach_services_need_approval() -> None:
+    items = ["mach-lookup:com.example.agent", "mach-register:com.example.*"]
+    found = loosenings(resolved(macos=["...", *items]), (resolved(),), remote=())
+    assert [each.subject for each in found if each.what == "opens on macOS:"] == items

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import beside, denials, explained
@@ -198,3 +199,29 @@ def test_more_paths_than_are_looked_at_are_counted(tmp_path: Path, monkeypatch: 
     kept, unknown = suspected(str(tmp_path / "record"), places)
     assert kept == lines[:3]
     assert unknown == 7 + 2
+
+
+HOSTS = (
+    "web.example:443", "127.0.0.1:80", "localhost:5432", "[::1]:80", "169.254.169.254:80", "0.0.0.0:80",
+    "10.0.0.1:80", "a_b.example:80", "com:443", "*.com:443", "*:443", "x.localhost:80", "web.example:0",
+    "web.example:99999", "1.2.3:80", "[fe80::1]:443", "http://x:80", "-a.example:80", "a..b:80",
+    "a" * 64 + ".example:443", "", ":443", "web.example", "[2001:db8::1]:443", "me@web.example:443",
+)  # fmt: skip
+SOCKETS = ("/tmp/s", "/tmp/a?b", "/tmp/a b", "/tmp/" + "n" * 200, "/", "/proc/self/x", "/tmp/#s: x", "/~/s")
+
+
+def test_edits_that_the_policy_refuses_are_not_offered(home: Path) -> None:
+    """Each that is offered is one that `sandbox.yaml` takes."""
+    written = "".join(f"connect 13 1 {each.encode().hex()}\n" for each in SOCKETS)
+    (home / "refused").write_text(written)
+    both = [
+        denials.told(f"{home}/refused", _decided(), dict.fromkeys(HOSTS, 1), addresses=addresses)
+        for addresses in ((), HOSTS)
+    ]
+    edits = {str(each["edit"]) for found in both for each in found if each["edit"]}
+    for edit in edits:
+        Policy.from_text(f"schema: 1\nmethod: bwrap\n{edit}\n")
+    assert "network: {allow: ['web.example:443']}" in edits
+    assert "network: {allow: [{host: 'web.example', private: true}]}" in edits
+    assert "network: {unix_sockets: ['/tmp/s']}" in edits
+    assert not [each for each in edits if "127.0.0.1" in each or "localhost" in each or "169.254" in each]

@@ -318,3 +318,21 @@ def test_podman_is_asked_for_its_runtime_once(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "none.conf").touch()
     diagnose(methods=["podman"])
     assert log.read_text().split().count("info") == 2, "another configuration may name another runtime"
+
+
+@pytest.mark.parametrize(
+    ("system", "version", "said"),
+    [
+        ("linux", 0, "Landlock is off: squid"),
+        ("linux", 3, "Landlock has version 3: ports"),
+        ("linux", 4, ""),
+        ("darwin", 4, "as this system has no Landlock"),
+    ],
+)
+def test_what_is_not_held_of_the_host_s_parsers(
+    monkeypatch: pytest.MonkeyPatch, system: str, version: int, said: str
+) -> None:
+    monkeypatch.setattr(doctor, "landlock_version", lambda: version)
+    found = "; ".join(doctor.unrestricted(system))
+    assert said in found
+    assert bool(found) == bool(said)

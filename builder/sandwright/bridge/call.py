@@ -21,6 +21,7 @@ from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import SESSION_MARK, Configuration
 from sandwright.bridge.environment import base_environment, gh_environment
 from sandwright.bridge.frames import Frame, FrameKind, ProtocolError
+from sandwright.bridge.gh import check_repositories
 from sandwright.bridge.git import Git, Job
 from sandwright.bridge.grammar import AllowedCall, Grammar, Refused
 from sandwright.bridge.pump import CHUNK, Pipes, Pump, output_pipe
@@ -216,10 +217,11 @@ def _prepared(asked: _Asked, scratch: Path, files: contextlib.ExitStack, context
             with context.children.working():
                 job = context.git.prepared(call, parts, scratch, program.secrets, asked.deadline)
             environment = {**bare_environment(), **base, **job.variables}
-            argv = [program.path, *job.words]
+            argv = context.git.argv(program.path, job, scratch, environment)
             return _Prepared(argv, environment, str(scratch), finish=lambda: _deliver(job, context))
         case "gh":
             repository = github_repository(context.git.remotes(parts))
+            check_repositories(call, repository, context.grammars[call.program].entries)
             own = {**gh_environment(home, repository), **program.secrets}
             prepared = _Prepared([program.path], {**base, **own}, str(home))
         case _:

@@ -8,10 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sandwright.bridge.access import WorkspaceAccess, entries
+from sandwright.bridge.gh import check_repositories
 from sandwright.bridge.grammar import Grammar, Refused
 from sandwright.bridge.known import git_of
 from sandwright.bridge.programs import kept_always
-from sandwright.bridge.remotes import repositories
+from sandwright.bridge.remotes import github_repository, repositories
+from sandwright.bridge.restricted import RestrictedGit, write_restriction
 from sandwright.bridge.workspace import OpenWorkspace
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -34,11 +36,17 @@ def given(
     parts = workspace.relative(str(directory.resolve())) if inside else ()
     shown = []
     with TemporaryDirectory() as own, workspace.directory(parts):
-        if call.form is not None and call.program == "git":
+        if call.form is not None:
             known = repositories(project, functools.partial(kept_always, policy))
             allowed = [word for each in grammars.values() for entry in each.entries for word in entry.words]
             loopback = policy.network.mode != "host"
-            git_of(workspace, known, allowed, Path(own), loopback=loopback).understood(call, parts)
+            restricted = RestrictedGit(write_restriction(Path(own)))
+            git = git_of(workspace, known, allowed, Path(own), loopback=loopback, restricted=restricted)
+            if call.program == "git":
+                git.understood(call, parts)
+            else:
+                origin = github_repository(git.remotes(parts))
+                check_repositories(call, origin, grammars[call.program].entries)
         for word in call.words():
             if isinstance(word, tuple):
                 with workspace.file(workspace.below(parts, word[1].path)):

@@ -61,7 +61,8 @@ class Configuration:
     directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
     may connect. `environment` is what of the host's environment programs may get. `repositories`
     are those whose remotes are known. `access` is what the policy says of the workspace. `loopback`: this
-    machine's own addresses are its own, as the sandbox has another network.
+    machine's own addresses are its own, as the sandbox has another network. `restricting`: see
+    `RestrictedGit`.
     """
 
     session: str
@@ -74,6 +75,7 @@ class Configuration:
     environment: Mapping[str, str]
     access: tuple[AccessRule, ...]
     loopback: bool = True
+    restricting: tuple[str, str] | None = None
     repositories: tuple[tuple[str, ...], ...] = ()
     limits: CallLimits = CallLimits()
 
@@ -100,6 +102,9 @@ class Configuration:
             environment=data["environment"],
             access=tuple(AccessRule(*each) for each in data["access"]),
             loopback=data["loopback"],
+            restricting=None
+            if data["restricting"] is None
+            else (data["restricting"][0], data["restricting"][1]),
             repositories=tuple(map(tuple, data["repositories"])),
             limits=CallLimits(**data["limits"]),
         )

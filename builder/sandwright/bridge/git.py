@@ -33,6 +33,7 @@ from sandwright.bridge.repository import (
     find_repository,
     read_refs,
 )  # fmt: skip
+from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace
 
 DEFAULT_USERNAME = "x-access-token"
@@ -55,18 +56,25 @@ class Job:
     repository: Path
     store: Path
     packs: frozenset[Path]
+    urls: frozenset[str]
 
 
 class Git:
     """git for one bridge. Copies of objects are kept for all its calls, one for each repository."""
 
     def __init__(
-        self, workspace: OpenWorkspace, known: Known, addresses: frozenset[str], directory: Path
+        self,
+        workspace: OpenWorkspace,
+        known: Known,
+        addresses: frozenset[str],
+        directory: Path,
+        restricted: RestrictedGit,
     ) -> None:
         """`known` are the remotes by repository, `addresses` those of the policy. `directory` is ours."""
         self._workspace = workspace
         self._known = known
         self._addresses = addresses
+        self._restricted = restricted
         self._stores = directory / "repositories"
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._guard = threading.Lock()
@@ -97,13 +105,17 @@ class Git:
         _make_store(store)
         if place is not None and call.form.words != ("ls-remote",):
             with self._lock(place):
-                copy_objects(self._workspace, place, store, self._budget, deadline=deadline)
+                copy_objects(
+                    self._workspace, place, store, self._budget,
+                    deadline=deadline, restricted=self._restricted,
+                )  # fmt: skip
         repository = scratch / "git"
         _make_repository(repository, refs, remote)
         variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_credentials(secrets)}
         words = [f"--git-dir={repository}", *_arguments(call, refs, remote)]
         local = place if call.form.words != ("ls-remote",) else None
-        return Job(words, variables, local, refs, repository, store, _packs(store))
+        urls = frozenset((remote.fetch, remote.push))
+        return Job(words, variables, local, refs, repository, store, _packs(store), urls)
 
     def understood(
         self, call: AllowedCall, parts: tuple[str, ...]
@@ -158,7 +170,8 @@ class Git:
             return
         deliver.deliver_packs(self._workspace, place, sorted(_packs(job.store) - job.packs))
         listed = process.run(
-            "git", f"--git-dir={repository}", "for-each-ref", "--format=%(objectname) %(refname) %(symref)",
+            *self._restricted.local(repository), f"--git-dir={repository}", "for-each-ref",
+            "--format=%(objectname) %(refname) %(symref)",
             timeout=60, cwd=repository, env=bare_environment(),
         ).stdout.decode()  # fmt: skip
         lines = (line.split(" ") for line in listed.splitlines())
@@ -167,6 +180,12 @@ class Git:
         fetched = repository / "FETCH_HEAD"
         if fetched.exists():
             deliver.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
+
+    def argv(self, program: str, job: Job, scratch: Path, environment: Mapping[str, str]) -> list[str]:
+        """The words that start a call's git, which writes in `scratch` and its repository's copy alone."""
+        writes = (scratch, job.store)
+        start = self._restricted.remote(program, *writes, urls=job.urls, environment=environment)
+        return [*start, *job.words]
 
     def _fixed(self, place: RepositoryLocation) -> str:
         """What of a repository the sandbox may not write, so that nothing is brought there for it either."""

@@ -12,12 +12,25 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 Kind = Literal[
-    "flag", "word", "number", "text", "ref", "refspec", "remote", "repo", "login", "fields", "item", "file"
+    "flag",
+    "word",
+    "number",
+    "text",
+    "ref",
+    "refspec",
+    "remote",
+    "repo",
+    "login",
+    "fields",
+    "item",
+    "file",
+    "search",
 ]
 """`flag`: no value. `word`: a plain word. `number`: decimal. `text`: any text. `ref`: a branch, tag or
 commit. `refspec`: what git pushes and fetches. `remote`: a remote that the bridge knows. `repo`: OWNER/NAME.
 `login`: an account. `fields`: names with commas. `item`: a number of GitHub's, or a branch. `file`: a file of
-the workspace, which the program gets as an open descriptor; `-` is standard input."""
+the workspace, which the program gets as an open descriptor; `-` is standard input. `search`: a text of
+GitHub's search within one repository."""
 
 MAX_TEXT = 128 * 1024
 """Bytes of one value: what Linux takes as one argument (MAX_ARG_STRLEN)."""
@@ -33,6 +46,9 @@ _RULES: dict[str, tuple[re.Pattern[str], str]] = {
         ("remote", r"(?!.*::)[A-Za-z0-9_][A-Za-z0-9_./:@~%+-]{0,499}", "a remote"),
     )
 }
+_WIDER = re.compile(r"(?i:\b(?:repo|repository|org|user|owner|enterprise)\s*:)|\bOR\b|[()]")
+"""Qualifiers that GitHub adds to the repository's own, and operators that set it aside."""
+
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+#@%=,!-]{0,249}")
 _COMPONENT_FAULT = re.compile(r"\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$|^@$")
 
@@ -55,6 +71,8 @@ def value_fault(kind: Kind, text: str) -> str:  # noqa: PLR0911 - a row for each
             return "takes no value"
         case "text":
             return ""
+        case "search":
+            return "searches other repositories, too" if _WIDER.search(text) else ""
         case "ref":
             return "" if is_ref(text) else "is no name of a branch, tag or commit"
         case "item":

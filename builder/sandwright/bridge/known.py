@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sandwright.bridge.git import Git
 from sandwright.bridge.remotes import addresses, read_remotes
+from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace
 
 
@@ -17,12 +18,14 @@ def git_of(
     directory: Path,
     *,
     loopback: bool,
+    restricted: RestrictedGit,
 ) -> Git:
     """Git with the remotes that repositories have now, and the addresses among words of the policy.
 
-    `directory` is ours; `loopback` as for `remotes.address`.
+    `directory` is ours; `loopback` as for `remotes.address`; `restricted` starts what parses
+    the sandbox's objects.
     """
     scratch = directory / "scratch"
     scratch.mkdir()
     known = read_remotes(OpenWorkspace(workspace.root), repositories, scratch, loopback=loopback)
-    return Git(workspace, known, addresses(words, loopback=loopback), directory)
+    return Git(workspace, known, addresses(words, loopback=loopback), directory, restricted)

@@ -20,6 +20,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.bridge.grammar import Refused, shown
 from sandwright.bridge.repository import RepositoryLocation, bare_environment, names_in
+from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace, open_file
 from sandwright.errors import CommandFailed
 
@@ -32,11 +33,18 @@ _PACK = re.compile(r"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.pack")
 
 
 def copy_objects(
-    workspace: OpenWorkspace, place: RepositoryLocation, store: Path, budget: Budget, *, deadline: float
+    workspace: OpenWorkspace,
+    place: RepositoryLocation,
+    store: Path,
+    budget: Budget,
+    *,
+    deadline: float,
+    restricted: RestrictedGit,
 ) -> None:
     """Bring what is not there yet of a repository's objects into a bare one of ours, `store`.
 
-    Raise Refused when it is too much, takes until after `deadline` (monotonic), or a pack is not one.
+    `restricted` starts git. Raise Refused when it is too much, takes until after `deadline` (monotonic), or a
+    pack is not one.
     """
     with workspace.directory((*place.common, "objects")) as objects:
         for name in names_in(objects):
@@ -46,7 +54,7 @@ def copy_objects(
         known = {path.name for path in (store / "objects" / "pack").glob("*.pack")}
         _copy_all(objects, "pack", names=_PACK, target=incoming, budget=budget, known=known)
     for pack in sorted(incoming.glob("*.pack")):
-        _index(pack, store, timeout=max(0.1, deadline - time.monotonic()))
+        _index(pack, store, restricted, timeout=max(0.1, deadline - time.monotonic()))
 
 
 class Budget:
@@ -117,11 +125,11 @@ def _copy(source: int, target: Path, budget: Budget) -> None:
     part.replace(target)
 
 
-def _index(pack: Path, store: Path, *, timeout: float) -> None:
+def _index(pack: Path, store: Path, restricted: RestrictedGit, *, timeout: float) -> None:
     hashed = "sha256" if len(pack.stem) == len("pack-") + 64 else "sha1"
     try:
         process.run(
-            "git", f"--git-dir={store}", "index-pack", f"--object-format={hashed}", pack,
+            *restricted.local(store), f"--git-dir={store}", "index-pack", f"--object-format={hashed}", pack,
             timeout=timeout, cwd=store, env=bare_environment(),
         )  # fmt: skip
     except CommandFailed as error:

@@ -57,7 +57,7 @@ _LISTED = "--limit/-L:number --json:fields --repo/-R:repo"
 GH = f"""
 auth status --active/-a
 pr list {_LISTED} --app:login --assignee/-a:login --author/-A:login --base/-B:ref --draft/-d --head/-H:ref \
- --label/-l:text --search/-S:text --state/-s:word
+ --label/-l:search --search/-S:search --state/-s:word
 pr status --conflict-status/-c --json:fields --repo/-R:repo
 pr view <item> --comments/-c --json:fields --repo/-R:repo
 pr diff <item> --name-only --patch --color:word --repo/-R:repo
@@ -75,8 +75,8 @@ pr merge <item> --merge/-m!1 --squash/-s!1 --rebase/-r!1 --auto!1 --disable-auto
 pr close <item> --comment/-c:text --repo/-R:repo
 pr reopen <item> --comment/-c:text --repo/-R:repo
 pr ready <item> --undo --repo/-R:repo
-issue list {_LISTED} --app:login --assignee/-a:login --author/-A:login --label/-l:text --mention:login \
- --milestone/-m:text --search/-S:text --state/-s:word
+issue list {_LISTED} --app:login --assignee/-a:login --author/-A:login --label/-l:search --mention:login \
+ --milestone/-m:search --search/-S:search --state/-s:word
 issue status --json:fields --repo/-R:repo
 issue view <number> --comments/-c --json:fields --repo/-R:repo
 issue create --title/-t:text!1 --body/-b:text!2 --body-file/-F:file!2 --assignee/-a:login --label/-l:text \
@@ -96,7 +96,7 @@ workflow list --all/-a {_LISTED}
 release list --exclude-drafts --exclude-pre-releases {_LISTED}
 release view [<ref>] --json:fields --repo/-R:repo
 repo view [<repo>] --branch/-b:ref --json:fields
-label list {_LISTED} --search/-S:text
+label list {_LISTED} --search/-S:search
 """
 """gh's sub-commands that only talk to the service: no local repository, no program, no file but a body's
 text."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +14,7 @@ from sandwright.bridge.grammar import compile_grammar
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.secret import Reach, read_secret
 from sandwright.errors import ToolMissing, UsageError
+from sandwright.launcher.restrict import script_interpreter
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -84,18 +83,10 @@ def _program(name: str, path: str, sandbox: Reach) -> str:
     real = Path(found).resolve()
     if profile_of(name) is None and profile_of(real.name):
         raise UsageError(f"credentials.shims.{name}: {found} leads to {real}: give it its own name here")
-    for each in (found, *_interpreter(real)):
+    for each in (found, *script_interpreter(real)):
         if sandbox.writes(each):
             raise UsageError(f"credentials.shims.{name}: {each} may be written by the sandbox")
     return found
-
-
-def _interpreter(program: Path) -> Iterator[str]:
-    """The file that a script names as its interpreter."""
-    with contextlib.suppress(OSError), program.open("rb") as file:
-        line = file.readline(256)
-        if line.startswith(b"#!"):
-            yield from (os.fsdecode(word) for word in line[2:].split()[:1] if word.startswith(b"/"))
 
 
 def kept(environment: Mapping[str, str], sandbox: Reach) -> dict[str, str]:

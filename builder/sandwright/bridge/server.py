@@ -32,6 +32,7 @@ from sandwright.bridge.configuration import Configuration
 from sandwright.bridge.grammar import Grammar, compile_grammar
 from sandwright.bridge.known import git_of
 from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace, remove
 
 PORT = "port"
@@ -81,6 +82,7 @@ class Server:
         git = git_of(
             workspace, configuration.repositories if wanted else (), words, configuration.private,
             loopback=configuration.loopback,
+            restricted=RestrictedGit(configuration.restricting),
         )  # fmt: skip
         known_secrets = [
             secret for each in configuration.programs.values() for secret in each.secrets.values()

@@ -24,6 +24,7 @@ from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configurat
 from sandwright.bridge.environment import search_path
 from sandwright.bridge.programs import kept, kept_always, programs, reach
 from sandwright.bridge.remotes import repositories
+from sandwright.bridge.restricted import write_restriction
 from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, UsageError
@@ -115,6 +116,7 @@ def serve(
             environment={**kept(given, sandbox), "PATH": search}, loopback=policy.network.mode != "host",
             access=tuple(entries(policy, str(project))),
             repositories=tuple(repositories(project, functools.partial(kept_always, policy))),
+            restricting=write_restriction(own / "private") if "git" in found else None,
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_process(configuration, lock))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sandwright.progress import Progress, ProgressStep
-from sandwright.visible import visible
+from sandwright.visible import message, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,13 +49,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     grid = Table(*columns, box=SIMPLE, title=visible(title) or None, title_justify="left", pad_edge=False)
     for row in rows:
-        grid.add_row(*(Text(_whole(cell), style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
+        grid.add_row(*(Text(one_line(cell), style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
     console.print(grid)
 
 
 def line(text: str) -> None:
     """Print one line on standard output, whatever breaks are in it: CI obeys what begins a line."""
-    print(_whole(text))
+    print(one_line(text))
 
 
 def lines(text: str) -> None:
@@ -70,11 +70,7 @@ def write(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print one line on standard error: a warning."""
-    print(f"sandwright: {_whole(text)}", file=sys.stderr, flush=True)
-
-
-def _whole(text: str) -> str:
-    return visible(text).replace("\n", r"\n")
+    print(f"sandwright: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def size(count: int) -> str:
@@ -132,7 +128,7 @@ class _Lines:
         self.note(f"{label}:{amount} in {time.monotonic() - started:.1f} s")
 
     def note(self, text: str) -> None:
-        print(visible(text), file=sys.stderr, flush=True)
+        print(message(text), file=sys.stderr, flush=True)
 
 
 class _Drawn:
@@ -157,7 +153,7 @@ class _Drawn:
                 del self._steps[number]
 
     def note(self, text: str) -> None:
-        self._console.print(visible(text), markup=False, highlight=False)
+        self._console.print(message(text), markup=False, highlight=False)
 
     def line(self) -> Text:
         """As wide as the terminal at most."""

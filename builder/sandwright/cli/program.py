@@ -11,7 +11,7 @@ from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.places import above
-from sandwright.visible import visible
+from sandwright.visible import one_line
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _in_directory(words: Sequence[str]) -> int:
     try:
         os.chdir(words[0])
     except OSError as error:
-        return _say(f"{words[0]}: {error.strerror}", 64)
+        return _say(one_line(f"{words[0]}: {error.strerror}"), 64)
     return main(words[1:])
 
 
@@ -98,7 +98,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
         return 128 + signal.SIGPIPE
     except _errors() as error:
-        return _say(str(error), error.exit_code)
+        return _say(error.shown(), error.exit_code)
 
 
 def _status(command: Command, values: Values, result: object) -> int:
@@ -130,10 +130,10 @@ def _errors() -> type[SandwrightError]:
 
 def _refused(error: SandwrightError, command: str) -> int:
     """Show what is wrong with a command line; `run` has an exit status of its own for it."""
-    status = _say(str(error), error.exit_code)
+    status = _say(error.shown(), error.exit_code)
     return NOTHING_RUN if command == "run" else status
 
 
 def _say(message: str, status: int) -> int:
-    sys.stderr.write(f"sandwright: {visible(message)}\n")
+    sys.stderr.write(f"sandwright: {message}\n")
     return status

@@ -6,7 +6,7 @@ from sandwright.places import above
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
-from sandwright.visible import say
+from sandwright.visible import one_line, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
 
         if not isinstance(error, SandwrightError | OSError):
             raise
-        for line in str(error).splitlines():
+        shown = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
+        for line in shown.split("\n"):
             say(line)
         return LAUNCHER_FAILED
 

@@ -134,7 +134,7 @@ def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
         for note in found.notes:
             console.line(note)
     if found.faults:
-        raise IntegrityError("\n".join(found.faults))
+        raise IntegrityError(*found.faults)
     if found.lines and not json:
         console.line("no line was changed, moved or removed")
     return Checked(found.lines, why=f"{file} is empty")
@@ -162,4 +162,4 @@ def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) 
         for line in lines or ["nothing is left"]:
             console.line(("would remove " if dry_run else "removed ") * bool(lines) + line)
     if stays:
-        raise HostError("\n".join(stays))
+        raise HostError(*stays)

@@ -9,17 +9,23 @@ import pwd
 import re
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError, ToolMissing
 from sandwright.host import collect_host
+from sandwright.launcher.restrict import Restriction, connect_ports, script_interpreter
+from sandwright.render.proxyfacts import DIRECTORY, LISTEN
 from sandwright.setup.requirements import how_to_get
 
 OLDEST = 5
 """The first version of squid for which the configuration is written."""
+
+_DATA = re.compile(r"--(?:datadir|sysconfdir)=(/[^'\s]+/[^'\s]+)")
+_DEFAULT_PREFIX = "/usr/local/squid"
+"""Where squid's build puts all of it; Debian names two directories."""
 
 _LOCAL = re.compile(r"^ +\|-- ([0-9.]+)\n +/32 host LOCAL$", re.MULTILINE)
 _INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)
@@ -27,11 +33,12 @@ _INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class InstalledSquid:
-    """A squid that is installed: its program, whether it has a pinger, and the account made for it."""
+    """A squid that is installed: its program, whether it has a pinger, the account made for it, its data."""
 
     program: str
     icmp: bool
     account: str
+    data: tuple[str, ...]
 
 
 def find_squid() -> InstalledSquid:
@@ -48,7 +55,10 @@ def find_squid() -> InstalledSquid:
         found = said.splitlines()[0] if said else "a squid that names no version"
         raise HostError(f"{program}: {found}; squid {OLDEST} or newer is needed")
     account = re.search(r"--with-default-user=([a-z_][a-z0-9_-]*)", said)
-    return InstalledSquid(program, "--enable-icmp" in said, account[1] if account else "nobody")
+    data = _DATA.findall(said) or [_DEFAULT_PREFIX]
+    return InstalledSquid(
+        program, "--enable-icmp" in said, account[1] if account else "nobody", tuple(dict.fromkeys(data))
+    )
 
 
 @dataclass(frozen=True)
@@ -70,21 +80,22 @@ def squid_account(squid: InstalledSquid) -> SquidAccount | None:
     raise HostError(f"there is no account {squid.account}, and squid does not run as root")
 
 
-def unprivileged(account: SquidAccount | None) -> tuple[str, ...]:
-    """The words before squid's: without rights, and killed by the kernel when its parent ends.
+def squid_restriction(
+    squid: InstalledSquid, account: SquidAccount | None, ports: Iterable[int] | None
+) -> Restriction:
+    """What squid may do: read its configuration, write its log, and connect to `ports` (None: all).
 
-    Raise ToolMissing where there is no setpriv (util-linux 2.33) on Linux, HostError for root elsewhere.
+    It listens on the port that each start brings.
     """
-    if sys.platform != "linux":
-        if account is not None:
-            raise HostError("squid is not run as root; start this as another user")
-        return ()
-    setpriv = process.which("setpriv", hint="util-linux has it")
-    words = [setpriv, "--no-new-privs", "--pdeathsig", "KILL"]
-    if account is not None:
-        words += [f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
-        words += ["--inh-caps=-all", "--bounding-set=-all"]
-    return (*words, "--")
+    return Restriction(
+        read=(*squid.data, DIRECTORY),
+        write=(f"{DIRECTORY}/squid", "/dev/shm"),  # noqa: S108 - squid maps memory there, nameless later
+        execute=(squid.program, *script_interpreter(Path(squid.program))),
+        bind=(LISTEN, "0"),  # any free port: it binds one on ::1 to see whether there is IPv6
+        connect=None if ports is None else connect_ports(ports),
+        account=None if account is None else (account.uid, account.gid),
+        die_with_parent=True,
+    )
 
 
 def own_addresses() -> tuple[str, ...]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.egress.place import find_squid, squid_account, unprivileged
+from sandwright.egress.place import InstalledSquid, SquidAccount, find_squid, squid_account, squid_restriction
 from sandwright.egress.start import Proxy, ProxyPlan, start_proxy
-from sandwright.errors import UsageError
+from sandwright.errors import HostError, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, render_proxy
-from sandwright.render.proxyfacts import DIRECTORY, LISTEN, RELAY
+from sandwright.render.proxyfacts import DIRECTORY, LISTEN, RELAY, SECCOMP
+from sandwright.render.restricted import restricting_launcher
 
 
 def plan_proxy(
@@ -42,7 +44,28 @@ def plan_proxy(
     )
     files = {each.name: each.content.decode() for each in render_proxy(policy, place)}
     configuration = files.pop("squid.conf")
-    return ProxyPlan(configuration, files, (*unprivileged(account), squid.program), account, names)
+    before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
+    return ProxyPlan(configuration, files, (*before, squid.program), account, names, seccomp)
+
+
+def _restricted(
+    policy: ResolvedPolicy, squid: InstalledSquid, account: SquidAccount | None
+) -> tuple[tuple[str, ...], bytes]:
+    """The words before squid's, and the filter that they name."""
+    launcher, seccomp = restricting_launcher(platform.machine())
+    allow = policy.network.allow
+    listed = None
+    if all(each.ports is not None for each in allow):
+        listed = {port for each in allow for port in each.ports or ()}
+    restriction = squid_restriction(squid, account, listed)
+    return restriction.argv(launcher, f"{DIRECTORY}/{SECCOMP}"), seccomp
+
+
+def _unrestricted(account: SquidAccount | None) -> tuple[tuple[str, ...], bytes]:
+    """Where there is no Landlock: macOS."""
+    if account is not None:
+        raise HostError("squid is not run as root; start this as another user")
+    return (), b""
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.place import SquidAccount, free_port, own_addresses
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
 from sandwright.errors import HostError
-from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, WORD, nat64
+from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, SECCOMP, WORD, nat64
 
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
@@ -66,7 +66,8 @@ class ProxyPlan:
     """What a policy's proxies have in common: what need not be found out again at each start.
 
     `configuration` is squid's, with what `sandwright.render.proxyfacts` names in it; `pages` are what it
-    answers, by name. `command` are the words that start squid without rights, `account` who it is then.
+    answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with what
+    `sandwright.render.proxyfacts` names in them; `account` who it is then, `seccomp` its filter.
     """
 
     configuration: str
@@ -74,17 +75,24 @@ class ProxyPlan:
     command: tuple[str, ...]
     account: SquidAccount | None
     hosts_file: str | None = None
+    seccomp: bytes = b""
 
     def as_data(self) -> dict[str, Any]:
         """The fields, as JSON has them."""
         account = None if self.account is None else [self.account.uid, self.account.gid]
-        return {**vars(self), "command": list(self.command), "account": account}
+        return {
+            **vars(self),
+            "command": list(self.command),
+            "account": account,
+            "seccomp": self.seccomp.hex(),
+        }
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> ProxyPlan:
         """Read what `as_data` gave."""
         account = None if data["account"] is None else SquidAccount(*data["account"])
-        return cls(**{**data, "command": tuple(data["command"]), "account": account})
+        seccomp = bytes.fromhex(data["seccomp"])
+        return cls(**{**data, "command": tuple(data["command"]), "account": account, "seccomp": seccomp})
 
 
 @contextlib.contextmanager
@@ -171,7 +179,11 @@ def _started(
 def _settings(plan: ProxyPlan, place: _Place, log: str | None, patience: float) -> SupervisorConfiguration:
     """What the supervisor is told."""
     service = f"sandwright{os.urandom(6).hex()}"
-    argv = (*plan.command, "-N", "-n", service, "-f", f"{place.directory}/squid.conf")
+    command = (
+        word.replace(DIRECTORY, str(place.directory)).replace(LISTEN, str(place.port))
+        for word in plan.command
+    )
+    argv = (*command, "-N", "-n", service, "-f", f"{place.directory}/squid.conf")
     kept = f"{place.directory}/squid/access.log"
     return SupervisorConfiguration(
         argv, service, HOST, place.port, _greeting(place), (HOST, PORT), kept, log, patience
@@ -223,6 +235,7 @@ def _write(plan: ProxyPlan, place: _Place) -> None:
         files["greeting"] = (
             f"{place.port}\n{_greeting(place)}".encode()
         )  # for launchers that say it themselves
+    files[SECCOMP] = plan.seccomp
     for name, content in files.items():
         path = place.directory / name
         path.touch(mode=0o600)

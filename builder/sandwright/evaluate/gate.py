@@ -60,7 +60,7 @@ def check_artifacts(
         "take another method, or change the rule or what is at its path; "
         f"`sandwright explain {first.kind} {first.subject} --method {method}` shows both answers"
     )
-    raise ArtifactsTooWide("\n".join(lines))
+    raise ArtifactsTooWide(*lines)
 
 
 def excesses(

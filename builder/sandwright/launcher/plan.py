@@ -49,6 +49,7 @@ class LaunchPlan:
     names: Words = ()
     name_ports: Words = ()
     resolver_place: str | None = None
+    hosts_place: str | None = None
     authorities: Words = ()
     authority_stores: Words = ()
     authority_names: Words = ()

@@ -27,7 +27,13 @@ Schema = dict[str, Any]
 REASON_SCHEMA: Schema = {"type": "string", "minLength": 1}
 METHOD_SCHEMA: Schema = {"type": "string", "enum": list(METHODS)}
 PRESET_SCHEMA: Schema = {"type": "string", "enum": list(PRESETS)}
-FRAGMENT_SCHEMA: Schema = {"type": "string", "enum": [*FRAGMENTS, INHERITED]}
+FRAGMENT_SCHEMA: Schema = {
+    "type": "string",
+    "anyOf": [
+        {"type": "string", "enum": [*FRAGMENTS, INHERITED]},
+        {"type": "string", "pattern": r"^mach-(lookup|register):[^:]+$"},
+    ],
+}
 GIT_SCHEMA: Schema = {"type": "string", "enum": [*GIT_GRANTS, INHERITED]}
 CACHE_SCHEMA: Schema = {"type": "string", "enum": [*CACHES, INHERITED]}
 FEATURE_SCHEMA: Schema = {"type": "string", "enum": list(FEATURES)}
@@ -85,7 +91,9 @@ def preset(name: str) -> str:
 
 
 def fragment(name: str) -> str:
-    """A fragment of the Seatbelt profile, or `...`."""
+    """A fragment of the Seatbelt profile, a Mach service, or `...`."""
+    if values.mach_service(name) is not None:
+        return name
     return one_of(name, (*FRAGMENTS, INHERITED), what="fragment")
 
 

@@ -240,7 +240,10 @@ class ShimSection:
     """
 
     allow: tuple[CommandText, ...]
-    """Arguments that are allowed: `auth status` exactly; `pr *` with anything after. Empty: none."""
+    """Arguments that are allowed: `auth status` exactly; `pr *` with anything after. Empty: none.
+
+    gh reaches the repository of the remote `origin`, and those behind `--repo` here.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,6 +364,9 @@ class PolicyFile:
 
     macos: tuple[Fragment, ...] | None = None
     """Grants: capability fragments of the Seatbelt profile, like `process-list`; for that method only.
+
+    `mach-lookup:com.example.agent` opens one Mach service. `mach-register:com.example.app.*` lets programs
+    offer services below a name, and find them (without `.*`: the one of that name); never Apple's.
 
     Absent: as the layers below say. Empty: none. Filled: these.
     """

@@ -90,7 +90,7 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
     advice = [_advice(method)] if refused else []
     open_ = unheld(policy.filesystem.rules, policy.facts, declaration)
     if found := [*refused, *advice, *open_]:
-        raise RenderError("\n".join(found))
+        raise RenderError(*found)
     return tuple(findings)
 
 

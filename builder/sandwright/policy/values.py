@@ -171,6 +171,40 @@ def line(text: str) -> str:
     return text
 
 
+_MACH_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_@-]+)+")
+_MACH_LONGEST = 127
+"""BOOTSTRAP_MAX_NAME_LEN of launchd, without its NUL."""
+
+
+@dataclass(frozen=True)
+class MachService:
+    """A Mach service by its name, or all below it with `prefix`. `register`: the sandbox offers it."""
+
+    name: str
+    register: bool
+    prefix: bool
+
+
+def mach_service(text: str) -> MachService | None:
+    """The service of `mach-lookup:NAME`, `mach-register:NAME` or `mach-register:NAME.*`; None for others.
+
+    Only one's own services have a prefix, and none of them is Apple's: whoever looks one up would talk to
+    the sandbox.
+    """
+    kind, colon, given = text.partition(":")
+    if not colon or kind not in ("mach-lookup", "mach-register"):
+        return None
+    register, name = kind == "mach-register", given.removesuffix(".*")
+    prefix = name != given
+    if not _MACH_NAME.fullmatch(name) or len(name) > _MACH_LONGEST:
+        raise ValueError(f"{quoted(text)}: name a Mach service of two parts at least, like com.example.agent")
+    if prefix and not register:
+        raise ValueError(f"{quoted(text)}: a service is looked up by its whole name, without *")
+    if register and f"{name}.".lower().startswith("com.apple."):
+        raise ValueError(f"{quoted(text)}: com.apple is Apple's; register services of your own")
+    return MachService(name, register, prefix)
+
+
 @dataclass(frozen=True)
 class ShimCommand:
     """Arguments that a shim lets through. With `more`, any further ones may follow."""

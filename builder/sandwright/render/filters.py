@@ -97,6 +97,11 @@ def kernel_filter(policy: ResolvedPolicy) -> bytes:
     return _compiled(name, "none", architecture(policy), ())
 
 
+def shipped_filter(name: str, arch: Architecture) -> bytes:
+    """A shipped profile without Unix sockets, as BPF."""
+    return _compiled(name, "none", arch, ())
+
+
 def _bpf(policy: ResolvedPolicy, sockets: Sockets, caps: Collection[str]) -> bytes:
     given, arch = from_file(policy, caps=caps), architecture(policy)
     if given is None:

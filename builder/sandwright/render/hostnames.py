@@ -5,11 +5,13 @@ What the host's say, nothing lists; and what an image's say, nobody knows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sandwright.policy.hosts import WEB_PORTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.baseline import load_baseline
 
 _RIGHTS = 1024
 """Ports below are nobody's inside, where no program has CAP_NET_BIND_SERVICE (ip(7))."""
@@ -24,20 +26,34 @@ def name_files(hostname: str, *, proxied: bool, resolver: bool = False) -> dict[
     return {"hosts": names.encode(), "resolv.conf": b"nameserver 127.0.0.1\n" if resolver else none}
 
 
-RESOLVER = "/etc/resolv.conf"
+def name_places(policy: ResolvedPolicy) -> dict[str, str]:
+    """Where the host's resolv.conf(5) and hosts(5) lie that are seen inside, for the sandbox's own.
+
+    Nothing without listed names, or a resolv.conf: then names stay as the host has them. A listed name that
+    stood in the host's hosts(5) would lead past the launcher's resolver to an address without a route.
+    """
+    if not name_fields(policy):
+        return {}
+    found = {name: _seen(policy, f"/etc/{name}") for name in ("resolv.conf", "hosts")}
+    return {name: place for name, place in found.items() if place and found["resolv.conf"]}
 
 
-def resolver_place(policy: ResolvedPolicy) -> str | None:
-    """Where the host's resolv.conf(5) lies that is seen inside, for the sandbox's own; None without."""
-    place = policy.canonical(RESOLVER)
+def _seen(policy: ResolvedPolicy, path: str) -> str | None:
+    place = policy.canonical(path)
     seen = policy.facts.kind(place) == "file" and policy.is_path_readable(place)
     return place if seen and not policy.is_path_writable(place) else None
 
 
-def resolver_artifact() -> Artifact:
-    """Over the host's, behind all other mounts: the launcher's answers inside."""
-    content = name_files("", proxied=True, resolver=True)["resolv.conf"]
-    return Artifact("resolv.conf", content, f"over the host's {RESOLVER}")
+def name_artifacts(places: Mapping[str, str]) -> list[Artifact]:
+    """Over the host's, behind all other mounts: the launcher's answers inside, and no names but our own."""
+    content = name_files(load_baseline().hostname, proxied=True, resolver=True)
+    return [Artifact(name, content[name], f"over the host's /etc/{name}") for name in places]
+
+
+def place_fields(policy: ResolvedPolicy) -> dict[str, Any]:
+    """What a launcher's plan says of both."""
+    places = name_places(policy)
+    return {"resolver_place": places.get("resolv.conf"), "hosts_place": places.get("hosts")}
 
 
 def name_fields(policy: ResolvedPolicy) -> dict[str, Any]:

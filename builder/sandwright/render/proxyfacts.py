@@ -35,6 +35,9 @@ DIRECTORY, LISTEN, RELAY, OWN = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "# SW-
 """What stands in a rendered configuration for what each start brings: its directory, where it listens, the
 word of its relay, and a line for the machine's own addresses."""
 
+SECCOMP = "seccomp.bpf"
+"""The file of squid's own filter of system calls, in the directory of its start."""
+
 
 def nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
     """The addresses under which a network with NAT64 reaches an IPv4 network (RFC 6052, 2.1)."""

@@ -194,9 +194,13 @@ def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict
 
 
 def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> dict[str, object]:
+    from sandwright.policy.hosts import ListedHost, listed_pattern  # noqa: PLC0415 - only where one was refused
+
     name = line(host)
-    item = f"{{host: '{name.rpartition(':')[0]}', private: true}}" if listed else f"'{name}'"
-    edit = f"network: {{allow: [{item}]}}" if is_plain(name) else None
+    bare = name.rpartition(":")[0]
+    item = f"{{host: '{bare}', private: true}}" if listed else f"'{name}'"
+    possible = _accepts(listed_pattern, ListedHost(bare, private=True) if listed else name)
+    edit = f"network: {{allow: [{item}]}}" if is_plain(name) and possible else None
     opens = "private addresses to which this name leads, to every program inside" if listed else _HOST
     head: dict[str, object] = {"kind": "proxy", "what": name, "count": count}
     return head | _why("network.allow", decided["allow"], edit, opens)
@@ -204,11 +208,23 @@ def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> di
 
 def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:
     text = path.decode("utf-8", "backslashreplace")
+    from sandwright.policy.spelling import checked_path  # noqa: PLC0415 - only where one was refused
+
     canonical = text.startswith("/") and os.path.normpath(text) == text and is_plain(text)
+    canonical = canonical and _accepts(checked_path, text)
     never = any(f"{text}/".startswith(f"{each}/") for each in decided["never"])
     edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
     head = {"kind": "connect", "what": line(text), "error": _error(error), "count": count}
     return head | _why("network.unix_sockets", decided["sockets"], edit, _SOCKET)
+
+
+def _accepts(check: Callable[[Any], object], value: object) -> bool:
+    """Whether the policy's own check of a field takes a value: else the edit would be refused."""
+    try:
+        check(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _why(field: str, source: str, edit: str | None, opens: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.host import MachineFacts, collect_host
+from sandwright.launcher.restrict import PORTS, landlock_version
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.shared.escapes import escapes
@@ -97,8 +98,9 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = [each for group in pool.map(tried, chosen) for each in group]
     there = {each.method for each in found}
+    around = surroundings(host)
     return Diagnosis(
-        surroundings(host),
+        replace(around, restrictions=(*around.restrictions, *unrestricted(host.os))),
         tuple(found),
         () if methods else ladder(found, host.os),
         tuple(in_other_forms(found)),
@@ -199,6 +201,19 @@ def _outer(host: MachineFacts, root: Path) -> list[str]:
     if _masked(root):
         needs.append("an unmasked /proc: --security-opt systempaths=unconfined")
     return needs
+
+
+def unrestricted(system: str) -> Iterator[str]:
+    """What isn't held of programs of the host that parse what a sandbox sends (`launch --restrict`)."""
+    parsers = "squid (network.mode: proxy) and git (credentials.shims) on the host"
+    if system != "linux":
+        yield f"{parsers} run with all rights of this account, as this system has no Landlock"
+        return
+    match landlock_version():
+        case 0:
+            yield f"Landlock is off: {parsers} are restricted by a filter of system calls alone"
+        case version if version < PORTS:
+            yield f"Landlock has version {version}: ports of {parsers} are not restricted (Linux 6.7)"
 
 
 def _masked(root: Path) -> bool:

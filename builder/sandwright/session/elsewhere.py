@@ -31,7 +31,7 @@ def check(policy: str) -> None:
             continue
         made = _made(data.get("absent"))
         if made:
-            raise places.error("\n".join([*lines(made, file), "nothing was run"]))
+            raise places.error(*lines(made, file), "nothing was run")
         if liveness(data) == "ended":
             _forget(file)
 

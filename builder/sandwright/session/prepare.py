@@ -208,7 +208,7 @@ def chosen(
                 weaker = registry.find(own)[2].instead
                 return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
             refused.append(found.describe())
-    raise HostError("\n".join(refused))
+    raise HostError(*refused)
 
 
 def store(artifacts: Iterable[Artifact]) -> Path:

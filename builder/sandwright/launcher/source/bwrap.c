@@ -39,6 +39,13 @@ static bool released, ran, refused, once_more, walled;
 static char said[4096];         /* what bubblewrap told since the last line */
 static size_t said_length;
 
+static void lay_over(const char *artifact, const char *place, const struct run *run)
+{
+    char *const bind[] = {"--ro-bind", text("%s/%s", run->directory, artifact), (char *)place};
+    if (place != NULL)
+        add_all(&given, &(struct words){(char **)bind, 3});
+}
+
 static void check(struct run *run)
 {
     if ((program = find_program(run, "bwrap")) == NULL)
@@ -69,9 +76,9 @@ static void check(struct run *run)
         add_all(&given, &(struct words){(char **)bind, 5});
         add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
     }
-    if (run->plan.resolver_place != NULL && !has_kernel(run)) {
-        char *const bind[] = {"--ro-bind", text("%s/resolv.conf", run->directory), (char *)run->plan.resolver_place};
-        add_all(&given, &(struct words){(char **)bind, 3});
+    if (!has_kernel(run)) {
+        lay_over("resolv.conf", run->plan.resolver_place, run);
+        lay_over("hosts", run->plan.hosts_place, run);
     }
     if (run->plan.proxy)
         egress_check(run);
@@ -190,6 +197,8 @@ static void make_wall(const struct run *run)
         add(&shown, getenv("SANDWRIGHT_SHIMS"));
     if (run->plan.resolver_place != NULL)
         add(&shown, text("%s/resolv.conf", run->directory));
+    if (run->plan.hosts_place != NULL)
+        add(&shown, text("%s/hosts", run->directory));
     wall_hand_over(wall_make(run, &shown), WALL);
 }
 

@@ -4,11 +4,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launch.h"
+
+enum { LEAST_FILES = 128 }; /* descriptors have fixed numbers up to some above 100 (bwrap.c) */
 
 enum { MOST = 1 << 27 }; /* bytes of an artifact */
 
@@ -53,7 +56,11 @@ void close_others(const int *kept, size_t count)
 void check_descriptors(struct run *run)
 {
     struct stat status;
+    struct rlimit files;
     const int kept[] = {run->artifacts, channel(run)};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < LEAST_FILES)
+        refuse("only %d files may be open here, and a sandbox needs %d: raise the limit (ulimit -n %d)", (int)files.rlim_cur,
+               LEAST_FILES, LEAST_FILES);
     for (int file = 0; file < 3; file++)
         if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode))
             refuse("standard input or output is a directory");

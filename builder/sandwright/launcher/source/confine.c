@@ -157,7 +157,7 @@ static bool can_hand_over(const struct program *filters, size_t count)
 }
 
 /* An error goes before a question (seccomp(2)), so that those which are loaded already may ask. */
-static void load_plain(const struct program *filters, size_t count)
+void load_filters(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;)
         if (load(&filters[index], 0) != 0)
@@ -191,7 +191,7 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
         if (what != ASK_REFUSALS)
             refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
         say("what is refused can't be told: %s (seccomp(2))", strerror(errno));
-        load_plain(filters, count);
+        load_filters(filters, count);
         return;
     }
     if (!hand_over(channel, listener))
@@ -206,6 +206,16 @@ static struct program read_filter(int file)
     ssize_t got = read(file, bytes, sizeof bytes);
     if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
         refuse("the filter can't be read");
+    return filter;
+}
+
+struct program read_filter_file(const char *path)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        refuse_errno("%s", path);
+    struct program filter = read_filter(file);
+    close(file);
     return filter;
 }
 

@@ -37,6 +37,8 @@ struct program filters_joined(const struct program *first, const struct program 
  * refused can't be told, and loads them as they are; refuses where the supervisor is to connect. `no_new_privs` is set. */
 enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (kept.c); paths.c */
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what);
+struct program read_filter_file(const char *path);                 /* refuses */
+void load_filters(const struct program *filters, size_t count); /* for good; refuses */
 
 /* The counts, in memory that the launcher shares with the supervisor. */
 void denied_share(void);                                                 /* launcher, before the keeper is forked */

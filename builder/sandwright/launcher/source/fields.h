@@ -24,7 +24,8 @@ WORDS(expose)             /* ports inside that the host's loopback leads to */
 WORDS(localhost)          /* ports of the host's loopback that the one inside leads to */
 WORDS(names)              /* of hosts, as network.allow has them, that are resolved inside */
 WORDS(name_ports)         /* on which they are led through the proxy */
-WORD(resolver_place)      /* bwrap: where the artifact resolv.conf lies inside */
+WORD(resolver_place)      /* bwrap: where the artifact resolv.conf lies inside, */
+WORD(hosts_place)         /* and hosts */
 WORDS(authorities)        /* where the host's certificates of authorities lie inside, as far as there is something */
 WORDS(authority_stores)   /* the same, as Java reads them */
 WORDS(authority_names)    /* variables that name the first place of `authorities` */

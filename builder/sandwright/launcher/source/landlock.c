@@ -242,7 +242,7 @@ static void limit(int resource, rlim_t most, const char *name)
 }
 
 /* Who isn't root can't empty the bounding set, from which no_new_privs lets nobody take anything. */
-static void drop_rights(void)
+void drop_all_rights(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};
@@ -352,7 +352,7 @@ static void start(struct run *run)
     add_settings(run);
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
     int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
-    drop_rights();
+    drop_all_rights();
     if (run->plan.supervised)
         above = notify_above(run, files);
     else

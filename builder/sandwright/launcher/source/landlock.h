@@ -45,6 +45,12 @@ void wall_hand_over(int ruleset, int descriptor);
 void wall_own(int ruleset, char *const *own); /* inside: rules for what is the sandbox's own */
 char **wall_inside(char **words);             /* inside: words behind `--wall`; gives those that are left, behind a NULL */
 
+/* landlock.c: all capabilities, now and later. Refuses. */
+void drop_all_rights(void);
+
+/* wall.c: what a kernel with this version of Landlock can restrict. */
+struct landlock_rules landlock_held(int version);
+
 /* grants.c: rules for the artifact `rules`, words that each end with NUL: what is granted, and a path. Refuses. */
 void grant_paths(const struct run *run, int ruleset);
 

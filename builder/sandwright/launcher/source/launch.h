@@ -187,6 +187,7 @@ int notify_channel(void);                  /* which it needs for that */
 void notify_started(void);                 /* keeper, after the child was forked */
 void notify_end(void);                     /* keeper */
 _Noreturn void confine(char **words);      /* inside */
+_Noreturn void restrict_main(char **words); /* restrict.c: a program of the host */
 /* landlock: forks the command's process, in which alone it returns, with the supervisor's number; this one becomes the supervisor,
  * under the rules of `ruleset`, hands signals on and ends as the command did. */
 pid_t notify_above(const struct run *run, int ruleset);

@@ -39,7 +39,8 @@ enum frame {
     EXPOSED = 'e', /* a port to which connections may come from outside */
     NAME_OF_HOST = '7', /* that is resolved inside, */
     NAME_PORT = 'j',    /* on these ports led through the proxy, */
-    RESOLVER = '9',     /* and what lies over this file says so */
+    RESOLVER = '9',     /* and what lies over this file says so, */
+    HOSTS = '8',        /* as over this, which knows none of them */
     BEGIN = 'b',
     /* To the guest, after it. */
     INPUT = 'i', /* nothing: it has ended */

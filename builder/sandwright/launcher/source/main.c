@@ -2,6 +2,7 @@
  * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
  * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
  * launch --wall RULES OWN ... -- --init or --confine ...: the same behind a second wall (wall.c).
+ * launch --restrict RULE ... -- COMMAND ...: a program of the host under Landlock and a filter (restrict.c).
  * launch --vm ...: what starts a kernel of the command's own (vm.c).
  * launch --snapshot ...: a machine that QEMU restores from then on (qemu.c).
  * launch --uncover: removes what runs left in the project that were killed. */
@@ -199,6 +200,8 @@ int main(int count, char **words)
         init_named(words + 2);
     if (count > 2 && strcmp(words[1], "--confine") == 0)
         confine(words + 2);
+    if (count > 2 && strcmp(words[1], "--restrict") == 0)
+        restrict_main(words + 2);
     if (OWN_KERNELS && count > 1 && strcmp(words[1], "--vm") == 0)
         vm_main(words + 2);
     if (OWN_KERNELS && count > 1 && strcmp(words[1], "--snapshot") == 0)

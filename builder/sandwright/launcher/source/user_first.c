@@ -45,6 +45,7 @@ static _Noreturn void begin_command(struct run *run)
 {
     struct words shown = {0};
     add(&shown, text("%s/resolv.conf", run->directory)); /* where names are resolved inside */
+    add(&shown, text("%s/hosts", run->directory));
     int wall = wall_stands(run) ? wall_make(run, &shown) : -1;
     job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)

@@ -61,6 +61,7 @@ static void add_words(const struct run *run, struct words *all, const char *bell
                       const char *program)
 {
     char *proxy[] = {text("%d", PROXY_PORT)}, *resolver[] = {(char *)run->plan.resolver_place};
+    char *hosts[] = {(char *)run->plan.hosts_place};
     char *const first[] = {(char *)bell_word, (char *)filter, (char *)ways_word, (char *)program, text("%ld", run->plan.memory),
                            text("%ld", run->plan.pids), text("%ld", run->plan.cpus), text("%ld", run->plan.files),
                            (char *)(run->plan.accelerator != NULL ? run->plan.accelerator : UML)};
@@ -73,6 +74,7 @@ static void add_words(const struct run *run, struct words *all, const char *bell
     add_said(all, NAME_OF_HOST, &run->plan.names);
     add_said(all, NAME_PORT, &run->plan.name_ports);
     add_said(all, RESOLVER, &(struct words){resolver, resolver[0] != NULL});
+    add_said(all, HOSTS, &(struct words){hosts, hosts[0] != NULL});
     add(all, "-");
     for (char **word = run->command; *word != NULL; word++)
         add(all, *word);

@@ -20,12 +20,18 @@ static const uint64_t READS = MAY_EXECUTE | MAY_READ | MAY_LIST, CHANGES = MAY_R
 static const uint64_t WRITES = ALL_FILES & ~(MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE);
 static const uint64_t DEVICES = MAY_READ | MAY_WRITE | MAY_TRUNCATE | MAY_CONTROL_DEVICE;
 
-/* What this kernel holds. */
+struct landlock_rules landlock_held(int version)
+{
+    uint64_t later = (version < 2 ? MAY_REFER : 0) | (version < 3 ? MAY_TRUNCATE : 0) | (version < 5 ? MAY_CONTROL_DEVICE : 0);
+    return (struct landlock_rules){ALL_FILES & ~later, version < 4 ? 0 : ALL_PORTS, version < 6 ? 0 : ALL_SCOPES};
+}
+
+/* What this kernel holds for the second wall, which leaves ports to the network's namespace. */
 static struct landlock_rules held(void)
 {
-    int version = landlock_version();
-    uint64_t later = (version < 3 ? MAY_TRUNCATE : 0) | (version < 5 ? MAY_CONTROL_DEVICE : 0);
-    return (struct landlock_rules){.files = ALL_FILES & ~later, .scopes = version < 6 ? 0 : ALL_SCOPES};
+    struct landlock_rules all = landlock_held(landlock_version());
+    all.ports = 0;
+    return all;
 }
 
 bool wall_stands(const struct run *run)

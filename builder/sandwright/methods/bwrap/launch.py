@@ -8,7 +8,7 @@ from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.covers import ignored
-from sandwright.render.hostnames import name_fields, resolver_place
+from sandwright.render.hostnames import name_fields, place_fields
 from sandwright.render.launcher import common_plan, launch_program, supervision
 from sandwright.render.mounts import MountPlan
 from sandwright.render.wall import wall_fields
@@ -49,8 +49,7 @@ def bwrap_launcher(
         **wall_fields(policy, root="host"),
     )
     if any(each.name == "resolv.conf" for each in files):
-        place = resolver_place(policy)
-        launch = dataclasses.replace(launch, **name_fields(policy), resolver_place=place)
+        launch = dataclasses.replace(launch, **name_fields(policy), **place_fields(policy))
     if count > MAX_ARGUMENTS:
         refused = (
             f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "

@@ -20,7 +20,7 @@ from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
-from sandwright.render.hostnames import name_fields, resolver_artifact, resolver_place
+from sandwright.render.hostnames import name_artifacts, name_places
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import mounts_artifact
@@ -40,10 +40,9 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     capabilities = _capabilities(policy)
     filter_ = bpf_filter(policy, supervised=True, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
-    place = resolver_place(policy) if name_fields(policy) else None
-    own = [resolver_artifact()] if place else []
-    watched = [mount for mount in plan.mounts if mount.target != place]
-    files = (args, bpf, *own, mounts_artifact(watched, plan.covers))
+    places = name_places(policy)
+    watched = [mount for mount in plan.mounts if mount.target not in places.values()]
+    files = (args, bpf, *name_artifacts(places), mounts_artifact(watched, plan.covers))
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
 
 

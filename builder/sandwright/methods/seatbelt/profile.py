@@ -13,6 +13,7 @@ from sandwright.methods.seatbelt.places import Filter, Places, SeatbeltStatement
 from sandwright.methods.seatbelt.quoting import quote_sbpl
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.values import mach_service
 from sandwright.render.artifact import Artifact
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
@@ -125,7 +126,8 @@ def _own(policy: ResolvedPolicy, found: Places) -> str | None:
 
 def _fragments(policy: ResolvedPolicy) -> Iterator[Fragment]:
     """Those that the policy lists, and name look-ups where all of the network is allowed."""
-    names = {*policy.macos, *(["dns"] if policy.network.mode == "host" else [])}
+    services = [each for each in policy.macos if ":" in each]
+    names = {*policy.macos, *(["dns"] if policy.network.mode == "host" else [])} - {*services}
     home = native(policy.canonical(policy.facts.home), policy)
     paths = {
         "library": f"{home}/Library/Keychains",
@@ -139,6 +141,20 @@ def _fragments(policy: ResolvedPolicy) -> Iterator[Fragment]:
             raise RenderError(f"there is no capability fragment {name!r}")
         text = render_template("seatbelt", f"fragments/{name}.sb.j2", **paths)
         yield Fragment(name, FRAGMENTS[name], Quoted(text.rstrip("\n")))
+    yield from map(_mach, sorted(services))
+
+
+def _mach(text: str) -> Fragment:
+    """A Mach service: one that is looked up, or those that programs inside offer, and find."""
+    service = mach_service(text)
+    if service is None:
+        raise RenderError(f"there is no capability fragment {text!r}")
+    operations = "mach-register mach-lookup" if service.register else "mach-lookup"
+    kind, name = (
+        ("global-name-prefix", f"{service.name}.") if service.prefix else ("global-name", service.name)
+    )
+    why = "services of its own, for anybody who looks them up" if service.register else "one Mach service"
+    return Fragment(text, why, Quoted(f"(allow {operations} ({kind} {quote_sbpl(name)}))"))
 
 
 def _groups(items: Sequence[T]) -> list[Sequence[T]]:

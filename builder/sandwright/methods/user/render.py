@@ -23,7 +23,7 @@ from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import ignored
 from sandwright.render.filters import bpf_filter
-from sandwright.render.hostnames import name_fields, resolver_artifact, resolver_place
+from sandwright.render.hostnames import name_artifacts, name_places
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import mounts_artifact
@@ -65,14 +65,15 @@ def render_user(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artifact, ...]:
     """The same for any account; one whose home is empty has none. Raise like `render_bwrap`."""
     plan = mount_plan(policy, root="host")
-    place = resolver_place(policy) if name_fields(policy) else None
-    steps = (*_words(policy, plan, account), *(("beside", "resolv.conf", place) if place else ()))
+    places = name_places(policy)
+    over = (word for name, place in places.items() for word in ("beside", name, place))
+    steps = (*_words(policy, plan, account), *over)
     words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in steps)
-    watched = [mount for mount in _mounts(plan, account) if mount.target != place]
+    watched = [mount for mount in _mounts(plan, account) if mount.target not in places.values()]
     files = (
         Artifact("plan", words, "the mounts of its root"),
         Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
-        *([resolver_artifact()] if place else []),
+        *name_artifacts(places),
         mounts_artifact(watched, plan.covers),
     )
     launcher = account_launcher(

@@ -21,7 +21,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import architecture, guest_filter, kernel_filter
-from sandwright.render.hostnames import name_fields, resolver_place
+from sandwright.render.hostnames import name_fields, place_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import mount_plan
 from sandwright.render.watched import mounts_artifact
@@ -89,7 +89,7 @@ def guest_fields(policy: ResolvedPolicy) -> dict[str, Any]:
     """What the launcher's plan says of that kernel, whatever is around it. Raise like `render_vm`."""
     cpus = policy.resources.cpus
     return {
-        "resolver_place": resolver_place(policy) if name_fields(policy) else None,
+        **place_fields(policy),
         **name_fields(policy),
         "memory": memory(policy),
         "cpus": None if cpus is None else int(cpus * 1000),

@@ -39,6 +39,9 @@ bool guest_network_setting(enum frame frame, char *word)
     case RESOLVER:
         names.plan.resolver_place = word;
         break;
+    case HOSTS:
+        names.plan.hosts_place = word;
+        break;
     default:
         return false;
     }
@@ -66,10 +69,10 @@ static void raise_loopback(void)
     close(any);
 }
 
-static void name_resolver(const char *place)
+static void lay_over(const char *place, const char *content)
 {
-    static const char own[] = "/dev/resolv.conf", content[] = "nameserver 127.0.0.1\n";
-    if (write_file(AT_FDCWD, own, content, sizeof content - 1, 0444) != 0 || mount(own, place, NULL, MS_BIND, NULL) != 0 ||
+    static const char own[] = "/dev/names";
+    if (write_file(AT_FDCWD, own, content, strlen(content), 0444) != 0 || mount(own, place, NULL, MS_BIND, NULL) != 0 ||
         mount(NULL, place, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0 ||
         unlink(own) != 0)
         guest_refuse(place);
@@ -80,7 +83,9 @@ void guest_network(int line)
     guest_tunnels.inside = true;
     raise_loopback();
     if (names.plan.resolver_place != NULL)
-        name_resolver(names.plan.resolver_place);
+        lay_over(names.plan.resolver_place, "nameserver 127.0.0.1\n");
+    if (names.plan.hosts_place != NULL)
+        lay_over(names.plan.hosts_place, "127.0.0.1\tlocalhost\n::1\tlocalhost\n");
     if (names_wanted(&names)) {
         names_listen(&names);
         names_start(&names, line);

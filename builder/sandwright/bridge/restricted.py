@@ -1,0 +1,78 @@
+"""git on the host, restricted while it parses what the sandbox wrote, and what a server answers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sandwright import process
+from sandwright.launcher.restrict import CERTIFICATES, Restriction, connect_ports
+from sandwright.render.restricted import restricting_launcher
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/home/linuxbrew/.linuxbrew")
+"""git starts programs of its own, and a shell for the credential helper."""
+
+_BY_SCHEME = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+_FILES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+
+
+@dataclass(frozen=True)
+class RestrictedGit:
+    """How a git starts: `by` are the launcher and the file of the filter, None where there is no Landlock."""
+
+    by: tuple[str, str] | None
+
+    def local(self, *write: Path) -> tuple[str, ...]:
+        """The words for a git that writes in these directories, and reaches no network."""
+        git = process.which("git")
+        return self._argv(git, Restriction(execute=_programs(git), write=tuple(map(str, write))))
+
+    def remote(
+        self, git: str, *write: Path, urls: Iterable[str], environment: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """The words for a git that talks to these addresses, by the proxies of its environment."""
+        proxies = (environment[name] for name in _PROXIES if environment.get(name))
+        ports = [_port(url) for url in (*urls, *proxies)]
+        known = [port for port in ports if port is not None]
+        restriction = Restriction(
+            read=(*CERTIFICATES, *(environment[name] for name in _FILES if environment.get(name))),
+            execute=_programs(git),
+            write=tuple(map(str, write)),
+            connect=connect_ports(known) if len(known) == len(ports) else None,
+        )
+        return self._argv(git, restriction)
+
+    def _argv(self, git: str, restriction: Restriction) -> tuple[str, ...]:
+        return (git,) if self.by is None else (*restriction.argv(*self.by), git)
+
+
+def write_restriction(directory: Path) -> tuple[str, str] | None:
+    """The launcher, and the file of the filter, which is written; None where there is no Landlock: macOS."""
+    if sys.platform != "linux":
+        return None
+    launcher, seccomp = restricting_launcher(platform.machine())
+    path = directory / "seccomp.bpf"
+    path.write_bytes(seccomp)
+    return launcher, str(path)
+
+
+def _programs(git: str) -> tuple[str, ...]:
+    """The system's, and what is installed with this git; never all of a home that it is in."""
+    prefix = Path(os.path.realpath(git)).parents[1]
+    return (*_PROGRAMS, git, *(str(prefix / name) for name in ("bin", "lib", "libexec", "share/git-core")))
+
+
+def _port(url: str) -> int | None:
+    """The port of an address; None when that can't be said."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        default = 1080 if "://" not in url else _BY_SCHEME.get(parts.scheme)  # curl's for proxies
+        return parts.port or default
+    except ValueError:
+        return None

@@ -1,0 +1,96 @@
+"""Words before a program of the host that parses what a sandbox sends: `launch --restrict` (restrict.c).
+
+Landlock and a filter of system calls need no namespace and no rights, so that this starts where no sandbox
+does. Where the kernel's Landlock is older or off, it holds what it can; the filter always holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_CREATE_RULESET, _QUERY_VERSION = 444, 1
+
+PORTS = 4
+"""The version that restricts TCP ports."""
+
+_LOADER = (
+    *("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1"),
+    *("/lib/ld-musl-aarch64.so.1", "/nix/store", "/gnu/store"),
+)
+"""What the kernel executes with a dynamic program."""
+
+_LIBRARIES = tuple(
+    f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("lib", "lib32", "lib64")
+)
+
+_BASICS = (
+    *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group"),
+    *("/etc/host.conf", "/etc/gai.conf", "/etc/resolv.conf", "/etc/services", "/etc/protocols"),
+    *("/etc/localtime", "/usr/share", "/usr/local/share", "/dev/null", "/dev/random", "/dev/urandom"),
+)
+
+CERTIFICATES = (
+    *("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs"),
+    *("/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted"),
+    *("/etc/ca-certificates/extracted", "/etc/crypto-policies", "/var/lib/ca-certificates"),
+)
+"""What TLS reads on the distributions; no private key lies there."""
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """What a program may do beyond reading libraries: paths, each with all below, and TCP ports.
+
+    Ports that are None aren't restricted. `account` (uid and gid) is for root.
+    """
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    execute: tuple[str, ...] = ()
+    bind: tuple[str, ...] | None = ()
+    connect: tuple[str, ...] | None = ()
+    account: tuple[int, int] | None = None
+    die_with_parent: bool = False
+
+    def argv(self, launcher: str, seccomp: str) -> tuple[str, ...]:
+        """The words before the program's. `seccomp` is the file of the filter, as BPF."""
+        rules = {
+            "execute": (*_LOADER, *self.execute),
+            "read": (*_LIBRARIES, *_BASICS, *self.read),
+            "write": ("/dev/null", *self.write),
+            "bind": _ports(self.bind),
+            "connect": _ports(self.connect),
+            "account": () if self.account is None else (":".join(map(str, self.account)),),
+            "filter": (seccomp,),
+        }
+        words = (f"{name}={value}" for name, values in rules.items() for value in dict.fromkeys(values))
+        return (launcher, "--restrict", *words, *["die-with-parent"][: self.die_with_parent], "--")
+
+
+def _ports(ports: tuple[str, ...] | None) -> tuple[str, ...]:
+    return () if ports is None else ports or ("none",)
+
+
+def script_interpreter(program: Path) -> tuple[str, ...]:
+    """The file that a script names as its interpreter; none for a program that is no script."""
+    with contextlib.suppress(OSError), program.open("rb") as file:
+        line = file.readline(256)
+        if line.startswith(b"#!"):
+            return tuple(os.fsdecode(word) for word in line[2:].split()[:1] if word.startswith(b"/"))
+    return ()
+
+
+def landlock_version() -> int:
+    """The version of the kernel's Landlock (landlock_create_ruleset(2)); 0 where it is off or isn't there."""
+    call = ctypes.CDLL(None).syscall
+    return max(0, int(call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_QUERY_VERSION))))
+
+
+def connect_ports(ports: Iterable[int]) -> tuple[str, ...]:
+    """Ports for `Restriction.connect`; names are asked for by TCP, too, where an answer is long."""
+    return tuple(map(str, sorted({53, *ports})))

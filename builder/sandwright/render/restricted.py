@@ -1,0 +1,20 @@
+"""What `launch --restrict` takes on one processor: the launcher, and the filter of system calls."""
+
+from __future__ import annotations
+
+from sandwright.errors import RenderError
+from sandwright.host import ARCHITECTURES
+from sandwright.launcher import LAUNCH
+from sandwright.render.filters import shipped_filter
+from sandwright.seccomp.abi import BOTH, Architecture
+
+
+def restricting_launcher(machine: str) -> tuple[str, bytes]:
+    """The launcher's path, and the filter `strict` without Unix sockets, for a processor (uname(2)).
+
+    Raise RenderError for a processor without a launcher.
+    """
+    arch: Architecture | None = next((each for each in BOTH if each == ARCHITECTURES.get(machine)), None)
+    if arch is None:
+        raise RenderError(f"there is no launcher for {machine}, which has to restrict programs of the host")
+    return str(LAUNCH.path(f"linux/{arch}")), shipped_filter("strict", arch)

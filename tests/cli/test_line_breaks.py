@@ -1,0 +1,59 @@
+"""No text of a stranger's begins a line of what a command says: CI obeys lines like `::error::`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sandwright.cli.program import main
+from sandwright.errors import CommandFailed, DocumentError, HostError, Problem
+from sandwright.visible import message
+
+NAME = "q\n::error::x"
+OBEYED = re.compile(r"^\s*(::|##\[)|[\x1b\x07\x9b\u2028\u2029\u202e\u0085]", re.MULTILINE)
+COMMANDS = (
+    ("check-image", NAME), ("bundle", NAME), ("audit", NAME), ("-C", NAME, "lint"), ("push-image", NAME, "x"),
+    ("build-images", "--images", NAME), ("build-images", "--name", NAME), ("sbom", NAME),
+    ("export-image", NAME), ("dockerfile", NAME), ("lock-diff", NAME), (NAME,), ("run", f"--{NAME}"),
+    ("run", "--policy", NAME, "--", "true"), ("lint", NAME), ("diff", NAME, "y"), ("explain", NAME, "y"),
+    ("verify", "--method", NAME), ("render", "--method", NAME), ("seccomp-eval", NAME, "read"),
+    ("sbpl-eval", NAME, "file-read-data", "/"), ("pull-image", NAME), ("schema", NAME),
+    ("verify-image", NAME, "--key", "k"), ("init", "--method", NAME), ("completion", NAME),
+    ("fleet", "--name", NAME, "--remove"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words).replace("\n", "."))
+def test_names_with_a_line_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) != 0
+    out, err = capfd.readouterr()
+    assert err, "it says why"
+    assert not OBEYED.search(out + err), err
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (HostError("a\n::error::x"), "a\n  | ::error::x"),
+        (CommandFailed(["p"], 1, "::error::x\ny"), "p: exit status 1\n  | ::error::x\n  | y"),
+        (CommandFailed(["p"], 1, "  | quoted"), "p: exit status 1\n  | quoted"),
+        (HostError("a\r::error::x\x85"), "a\\r::error::x\\x85"),
+        (
+            DocumentError("f\ng", [Problem(1, 2, "a\nb", "m"), Problem(2, 1, "", "n\n::error::x")]),
+            "f\\ng:1:2: a\\nb: m\nf\\ng:2:1: n\\n::error::x",
+        ),
+    ],
+    ids=["breaks", "a program's words", "marked already", "other breaks", "a document"],
+)
+def test_errors_of_several_lines(error: HostError | CommandFailed | DocumentError, shown: str) -> None:
+    """What begins a line is ours."""
+    assert error.shown() == shown
+
+
+def test_a_message_of_one_line() -> None:
+    assert message("a b") == "a b"

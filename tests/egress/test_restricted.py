@@ -1,0 +1,109 @@
+"""squid parses what a sandbox sends, so it starts restricted: what the words before it hold."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from egressing import ask, get, policy
+from sandwright import process
+from sandwright.egress import proxy
+from sandwright.egress.plan import plan_proxy
+from sandwright.launcher.restrict import PORTS, landlock_version
+from sandwright.render.proxyfacts import DIRECTORY, LISTEN, SECCOMP
+
+pytestmark = pytest.mark.needs("squid")
+
+
+@pytest.fixture
+def landlock() -> None:
+    """The kernel's Landlock restricts files and ports."""
+    if landlock_version() < PORTS:
+        pytest.skip("this kernel's Landlock restricts no ports")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Where squid's account can pass, too."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-restricted-", dir="/var/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def words(directory: Path, program: str, port: int = 45111) -> list[str]:
+    """The words before squid's for a start there, with another program in its place."""
+    plan = plan_proxy(policy("web.example:443"))
+    (directory / SECCOMP).write_bytes(plan.seccomp)
+    own = f"execute={plan.command[-1]}"
+    replaced = [f"execute={program}" if word == own else word for word in plan.command[:-1]]
+    assert replaced != list(plan.command[:-1])
+    return [each.replace(DIRECTORY, str(directory)).replace(LISTEN, str(port)) for each in replaced]
+
+
+def test_the_squid_that_runs_is_restricted() -> None:
+    with proxy(policy("web.example")) as running:
+        assert ask(running, get("bad.example")).verdict == (403, "host")
+        named = f"{running.directory}/squid.conf".encode()
+        status = next(
+            (each / "status").read_text()
+            for each in Path("/proc").glob("[0-9]*")
+            if each != Path("/proc", str(os.getpid()))
+            and named in (each / "cmdline").read_bytes().split(b"\0")
+        )
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Name"] == "squid"
+    assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+    assert fields["CapEff"] == "0" * 16
+    assert os.geteuid() != 0 or fields["Uid"].split()[0] != "0"
+
+
+def test_it_reads_its_own_directory_and_no_other(landlock: None, directory: Path) -> None:
+    del landlock
+    own, other = directory / "own", directory / "other"
+    for each in (own, other):
+        each.mkdir(mode=0o755)
+        (each / "file").write_text("read")
+        (each / "file").chmod(0o644)
+    cat = os.path.realpath(process.which("cat"))
+    before = words(own, cat)
+    assert process.run(*before, cat, own / "file").text == "read"
+    refused = process.run(*before, cat, other / "file", check=False)
+    assert (refused.status, refused.stdout) == (1, b""), refused.stderr
+    assert "Permission denied" in refused.stderr
+
+
+def test_it_executes_nothing_else(landlock: None, directory: Path) -> None:
+    del landlock
+    env, shell = (os.path.realpath(process.which(each)) for each in ("env", "sh"))
+    before = words(directory, env)
+    assert process.run(*before, env, "-0").status == 0
+    refused = process.run(*before, env, shell, "-c", "true", check=False)
+    assert refused.status == 126, refused.stderr
+
+
+CONNECTS = """
+import errno, socket, sys
+for port in map(int, sys.argv[1:]):
+    with socket.socket() as each:
+        print(errno.errorcode[each.connect_ex(("127.0.0.1", port))])
+with socket.socket() as each:
+    try:
+        each.bind(("127.0.0.1", 45112))
+    except OSError as fault:
+        print(errno.errorcode[fault.errno])
+try:
+    socket.socket(socket.AF_UNIX)
+except OSError as fault:
+    print(errno.errorcode[fault.errno])
+"""
+
+
+def test_it_connects_to_listed_ports_alone(landlock: None, directory: Path) -> None:
+    del landlock
+    python = os.path.realpath("/usr/bin/python3")
+    refused = process.run(*words(directory, python), python, "-ISc", CONNECTS, "443", "53", "444")
+    assert refused.text.split() == ["ECONNREFUSED", "ECONNREFUSED", "EACCES", "EACCES", "EPERM"]
