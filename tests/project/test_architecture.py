@@ -23,6 +23,7 @@ FLOORS = (
         "document",
         "validation",
         "gitindex",
+        "nested",
         "digests",
         "locking",
         "smalljson",
@@ -61,6 +62,7 @@ FLOORS = (
 """From the ground up. A room is a package or module of `sandwright`; it imports rooms of lower floors."""
 
 SIDEWAYS = {
+    "nested": {"folding"},
     "document": {"errors", "yamltree"},
     "validation": {"document", "errors"},
     "yamltree": {"errors"},
