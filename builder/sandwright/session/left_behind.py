@@ -172,20 +172,32 @@ class _Look:
                     continue
 
     def enter(self) -> None:
-        """Say of what was found which repositories Git enters by itself: an index has them as entries."""
-        if all(rank for rank, _ in self._found.values()):
-            return
-        from sandwright.inputs import KINDS  # noqa: PLC0415 - rarely needed
+        """Report which of the repositories that were found Git enters by itself: an index has them.
 
+        And an index that leads out of a work tree, which a run in a linked one may have written.
+        """
+        entered = not all(rank for rank, _ in self._found.values())
         for directory in self._where.git:
             tree, _, name = directory.rpartition("/")
-            links = KINDS["gitlinks"](f"{directory}/index") if name == ".git" else None
-            for link in links if isinstance(links, list) else ():
-                for path in (f"{tree}/{link}/.git", f"{tree}/{link}"):
-                    if self._found.get(path, (1,))[0] == 0:
-                        self._add(
-                            path, -1, f"{_ENTERED} in {printable(tree)} runs what its configuration says"
-                        )
+            linked = not any(tree == root or tree.startswith(f"{root}/") for root in self._where.roots)
+            if name == ".git" and (entered or linked):
+                self._entries(tree, f"{directory}/index")
+
+    def _entries(self, tree: str, index: str) -> None:
+        """Look at the entries of an index that are other repositories."""
+        from sandwright.inputs import KINDS  # noqa: PLC0415 - rarely needed
+
+        links = KINDS["gitlinks"](index)
+        for link in links if isinstance(links, list) else ():
+            path = os.path.normpath(f"{tree}/{link}")
+            if not path.startswith(f"{tree}/"):
+                self._add(
+                    index, -1, f"leads Git out of {printable(tree)}, to {printable(path)}: `git status`"
+                )
+            for each in (f"{path}/.git", path):
+                if self._found.get(each, (1,))[0] == 0:
+                    what = f"{_ENTERED} in {printable(tree)} runs what its configuration says"
+                    self._add(each, -1, what)
 
     def lines(self) -> list[str]:
         """What was found."""
