@@ -77,10 +77,10 @@ def _place_fault(common: str, project: str, home: str) -> str:
 
 
 def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
-    """Why the main work tree's index is not believed, which a run in a linked one can write.
+    """Why the main work tree's index, which a run in a linked one can write, is not believed.
 
-    Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at its end
-    configures.
+    Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at
+    its end configures.
     """
     tree, _, name = common.rpartition("/")
     links = inputs.ask("gitlinks", f"{common}/index") if name == ".git" else None
@@ -88,9 +88,9 @@ def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
         path = os.path.normpath(f"{tree}/{link}")
         if not is_inside(path, tree) or (is_inside(path, project) and path != project):
             return (
-                f"the index of {tree} has the entry {link!r}, which leads to {path}: `git status` there runs "
-                f"what is configured there; look at it, then: git -C {tree} rm --cached {link!r}, or make the "
-                f"index anew: rm {common}/index && git -C {tree} reset"
+                f"the index of {tree} has the entry {link!r}, which leads to {path}: `git status` there "
+                f"runs what is configured there; look at it, then: git -C {tree} rm --cached {link!r}, "
+                f"or make the index anew: rm {common}/index && git -C {tree} reset"
             )
     return ""
 
