@@ -240,6 +240,22 @@ def _gitlinks(path: str) -> Answer:
         return None
 
 
+def names_below(root: str, names: Iterable[str]) -> Question:
+    """At which paths below a directory one of some names is there, as `nested.find` gives them."""
+    return "nested", smalljson.dumps([root, sorted(set(names))]).decode()
+
+
+def _nested(subject: str) -> Answer:
+    """The answer to `names_below`."""
+    from sandwright.nested import find  # noqa: PLC0415 - few questions are this one
+
+    try:
+        root, names = smalljson.loads(subject.encode())
+    except (ValueError, TypeError):
+        return None
+    return find(str(root), map(str, names))
+
+
 def _names(path: str) -> Answer:
     """What a directory holds, sorted; None when it can't be listed."""
     try:
@@ -333,6 +349,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "memory": _memory,
     "minute": _minute,
     "names": _names,
+    "nested": _nested,
     "owner": _owner,
     "passable": _passable,
     "program": _program,

@@ -8,9 +8,10 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.methods import registry
-from sandwright.policy import load
+from sandwright.policy import load, secretplaces
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.layers import merged
 from sandwright.policy.names import METHODS, PRESETS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
@@ -204,3 +205,49 @@ def test_where_layers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert policy.settings.value("user.mapping") == "off"
     assert policy.floor is not None
     assert policy.floor.value("image") == "debian"
+
+
+def test_the_table_of_secrets_is_what_the_preset_denies() -> None:
+    """Each place stands once, with a reason; what is left has one, too."""
+    listed = [item.value for item in merged(load.preset("default")).items("filesystem.deny")]
+    denied = [path for places in secretplaces.DENIED.values() for path in places]
+    assert sorted(path for path in listed if path.startswith("~")) == sorted(denied)
+    assert len({*denied}) == len(denied)
+    assert not {*denied} & secretplaces.LEFT.keys()
+    assert all(secretplaces.LEFT.values())
+
+
+PLACES = """
+~/.config/github-copilot/apps.json ~/.copilot/config.json ~/.cache/huggingface/token ~/.huggingface/token
+~/.kaggle/kaggle.json ~/.config/pip/pip.conf ~/.pip/pip.conf ~/.bundle/config ~/.composer/auth.json
+~/.config/composer/auth.json ~/.mylogin.cnf ~/.pg_service.conf ~/.pulumi/credentials.json
+~/.fly/config.yml ~/.config/.wrangler/config/default.toml ~/.wrangler/config/default.toml
+~/.local/share/com.vercel.cli/auth.json ~/.config/netlify/config.json ~/.netlify/config.json
+~/.config/configstore/firebase-tools.json ~/.cloudflared/cert.pem ~/.config/ngrok/ngrok.yml
+~/.local/share/atuin/history.db ~/.local/share/atuin/key ~/.config/Signal/config.json
+~/.config/Slack/Cookies ~/.config/discord/Cookies ~/.config/Code/User/globalStorage/state.vscdb
+~/.config/Cursor/User/globalStorage/state.vscdb ~/.cursor/mcp.json ~/.local/share/amp/secrets.json
+~/.config/goose/secrets.yaml ~/.qwen/oauth_creds.json ~/.ethereum/keystore ~/.bitcoin/wallet.dat
+~/.config/solana/id.json ~/.electrum/wallets ~/.local/share/kwalletd/kdewallet.kwl ~/.msmtprc
+~/.fetchmailrc ~/.mbsyncrc ~/.config/filezilla/sitemanager.xml ~/.local/share/remmina ~/.config/JetBrains
+~/.config/vivaldi/Default/Cookies ~/.config/opera/Cookies ~/.librewolf ~/.zen ~/.config/zen ~/.1password
+~/.terraformrc ~/.config/terraform ~/.gcloud ~/.sbt/.credentials ~/.ivy2/.credentials
+~/.m2/settings-security.xml ~/.config/NuGet ~/.config/stripe/config.toml ~/.config/supabase/access-token
+~/.railway/config.json ~/.config/linode-cli ~/.config/scw/config.yaml ~/.lesshst ~/.viminfo
+~/.local/share/nvim/shada ~/.zhistory ~/.history ~/.irb_history ~/.config/fish/fish_variables ~/.bashrc
+~/.zshrc ~/.profile ~/.env ~/.local/share/mkcert ~/.minikube ~/.step ~/.acme.sh ~/.config/wireguard
+~/.config/tailscale ~/.snowsql/config ~/.dbt/profiles.yml ~/.databricks ~/.config/openai ~/.openai
+~/.config/io.datasette.llm/keys.json ~/.ollama/id_ed25519 ~/.local/share/containers/auth.json
+~/.claude/projects ~/.claude/history.jsonl ~/.codex/history.jsonl ~/.codex/sessions
+~/.gemini/google_accounts.json ~/.config/hub ~/.terraform.d/credentials.tfrc.json
+~/.config/sops/age/keys.txt
+"""
+"""Where programs keep secrets, as a search through their manuals found them."""
+
+
+@pytest.mark.parametrize("place", PLACES.split())
+def test_each_known_place_of_secrets_is_decided(place: str) -> None:
+    denied = [path for places in secretplaces.DENIED.values() for path in places]
+    assert place in secretplaces.LEFT or any(
+        place == path or place.startswith(f"{path}/") for path in denied
+    ), place

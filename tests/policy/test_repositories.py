@@ -190,7 +190,8 @@ def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
     assert "filesystem.readonly (with submodules $PROJECT/.git)" in str(refused.value)
     policy = _resolved(repo, "filesystem: {write: [$PROJECT], readonly: [$PROJECT/.git]}\n")
     assert not policy.is_path_writable(f"{repo}/.git/modules/m204/config")
-    _resolved(repo, "filesystem: {write: [/srv]}\n")
+    (repo.parent / "other").mkdir()
+    _resolved(repo, f"filesystem: {{write: [{repo.parent}/other]}}\n")
 
 
 def test_more_files_than_can_be_protected_are_refused(repo: Path) -> None:

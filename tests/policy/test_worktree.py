@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -75,6 +76,25 @@ def test_nothing_without_the_grant_or_in_the_main_work_tree(home: Path) -> None:
     assert not _policy(home, "").is_path_writable(f"{home}/main/.git/objects/x")
     assert _facts(home, "main").git_worktree == ()
     assert not _policy(home, GRANT, "main").is_path_writable(f"{home}/main/.git/config")
+
+
+@pytest.mark.parametrize("link", ["../tree/evil", "../../elsewhere", "sub/../../tree/evil"])
+def test_an_index_that_leads_out_is_refused(home: Path, link: str) -> None:
+    """A run in the linked work tree wrote it; Git makes none, but follows one. `main` has the grant, too."""
+    _policy(home)
+    _plant_entry(home / "main" / ".git" / "index", link)
+    with pytest.raises(DocumentError, match=r"the index of .*/main has the entry") as refused:
+        _policy(home)
+    assert f"rm {home}/main/.git/index" in str(refused.value)
+    _policy(home, "")
+
+
+def _plant_entry(index: Path, name: str) -> None:
+    """Write an index of one entry, a repository's, as a program may that is not Git (index-format)."""
+    entry = bytes(24) + (0o160000).to_bytes(4, "big") + bytes(12) + b"\1" * 20 + len(name).to_bytes(2, "big")
+    body = b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + entry + name.encode()
+    body += bytes(8 - (62 + len(name)) % 8)
+    index.write_bytes(body + hashlib.sha1(body, usedforsecurity=False).digest())
 
 
 def _planted(home: Path) -> None:

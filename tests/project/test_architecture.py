@@ -23,6 +23,7 @@ FLOORS = (
         "document",
         "validation",
         "gitindex",
+        "nested",
         "digests",
         "locking",
         "smalljson",
@@ -62,6 +63,7 @@ FLOORS = (
 
 SIDEWAYS = {
     "errors": {"visible"},
+    "nested": {"folding"},
     "document": {"errors", "yamltree"},
     "validation": {"document", "errors"},
     "yamltree": {"errors"},

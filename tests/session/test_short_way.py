@@ -41,12 +41,16 @@ main()
 """
 STARTING = """
 cli cli.commands cli.commands.command cli.commands.everyday cli.commands.options cli.functions cli.parsing
-cli.program cli.running digests gitindex inputs places policy policy.agents session session.after
+cli.program cli.running digests folding gitindex inputs nested places policy policy.agents session
+session.after
 session.cache_key session.elsewhere session.render_cache session.request session.run session.state
 session.trust signalling
 smalljson visible
 """
-ENDING = "digests folding places session session.after session.apart session.left_behind smalljson visible"
+ENDING = """
+digests folding places session session.after session.apart session.left_behind session.writable_tree smalljson
+visible
+"""
 HEAVY = {"contextlib", "enum", "hashlib", "json", "pathlib", "re", "signal", "subprocess", "typing"}
 
 

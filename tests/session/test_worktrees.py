@@ -68,6 +68,26 @@ def test_runs_in_work_trees_of_one_repository(trees: list[Project]) -> None:
     assert {name.rpartition("/")[2] for name in made} <= {"COMMIT_EDITMSG", "logs", "HEAD"}
 
 
+def test_what_a_run_writes_into_the_main_index_is_reported(trees: list[Project]) -> None:
+    """It can be written with the grant: no mount outlives the renames of Git on the host."""
+    main, one, _ = trees
+    script = (
+        "import hashlib, sys\n"
+        "name = b'../one/evil'\n"
+        "entry = bytes(24) + b'\\0\\0\\xe0\\0' + bytes(12) + b'\\1' * 20 + bytes([0, len(name)])\n"
+        "body = b'DIRC\\0\\0\\0\\2\\0\\0\\0\\1' + entry + name + bytes(8 - (62 + len(name)) % 8)\n"
+        "open(sys.argv[1], 'wb').write(body + hashlib.sha1(body).digest())\n"
+    )
+    index = main.root / ".git" / "index"
+    ended = one.run("python3", "-c", script, str(index))
+    assert ended.returncode == 0, ended.stderr
+    reported = f"{index}: leads Git out of {main.root}, to {one.root}/evil: `git status`"
+    assert reported in ended.stderr.decode()
+    again = one.run("true")
+    assert again.returncode == 125
+    assert b"has the entry '../one/evil'" in again.stderr
+
+
 def test_a_stranger_s_word_for_a_repository_is_asked_for(trees: list[Project]) -> None:
     _, one, _ = trees
     one.environment["SANDWRIGHT_TRUST"] = ""

@@ -83,6 +83,12 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "a protected name": (
         without_words("--ro-bind", "{write}/.git/hooks", "{write}/.git/hooks"), "files/protected",
     ),
+    "a protected name in a repository below": (
+        without_words(
+            "--ro-bind", "{write}/workspace/app/.git/hooks", "{write}/workspace/app/.git/hooks"
+        ),
+        "files/protected-nested",
+    ),
     "the mode of what lies over a denied name that doesn't exist": (
         instead_of(
             ("--perms", "0555", "--tmpfs", "{project}/.env"), ("--perms", "0777", "--tmpfs", "{project}/.env")

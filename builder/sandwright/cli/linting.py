@@ -90,6 +90,10 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.collect import collect, public_environment  # noqa: PLC0415
+    from sandwright.policy.environment_remarks import (  # noqa: PLC0415
+        exported_secrets,
+        unwritable_directories,
+    )
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
@@ -101,6 +105,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
         yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
+        about = (*unwritable_directories(resolved, os.environ), *exported_secrets(resolved, InputTracker()))
+        yield from (("warning", one_line(each)) for each in about)
     except SandwrightError as error:
         yield (
             "warning",

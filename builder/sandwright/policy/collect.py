@@ -19,7 +19,7 @@ from pathlib import Path
 from sandwright import places
 from sandwright.errors import HostError, UsageError
 from sandwright.inputs import InputTracker, is_cover, sockets_of
-from sandwright.policy import planted, spelling
+from sandwright.policy import nested, planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
@@ -75,8 +75,7 @@ def collect(
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
     facts = observe(facts, facts.sockets, inputs=inputs)
     facts = replace(facts, unsearchable=_unsearchable(facts, inputs))
-    git = Repositories(_writable(policy, facts), facts.home, inputs)
-    facts = replace(facts, git_directories=git.directories, git_files=git.files)
+    facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, inputs))
     facts = _with_installation(policy, _with_reserved(policy, facts, inputs), inputs)
@@ -103,6 +102,16 @@ def _project(policy: MergedPolicy) -> Path:
         return Path(file).parent if file is not None else Path.cwd()
     except OSError as error:
         raise UsageError(f"the current directory can't be told: {error.strerror}") from error
+
+
+def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
+    """The facts with repositories in writable directories, and what else there names programs."""
+    roots, home = _writable(policy, facts), follow(facts.home, facts)[0]
+    work = nested.searched(roots, home)
+    others = [path for path in roots if path not in work]
+    git = Repositories([*roots, *nested.repositories(policy.settings, work, inputs)], facts.home, inputs)
+    found = nested.existing(policy.settings, work, others, inputs)
+    return replace(facts, autorun=found, git_directories=git.directories, git_files=git.files)
 
 
 def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
@@ -408,4 +417,4 @@ def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     found = [below(root, name) for root in _writable(policy, facts) for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
-    return [*found, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]
+    return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]

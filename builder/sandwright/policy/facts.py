@@ -76,7 +76,8 @@ class HostFacts:
     `entries` holds what was found at the paths that matter, and at the directories and links on the way to
     them; what is not in it does not exist. `tmp` is the temporary directory as the sandboxed program sees it:
     `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't put one in another's place.
-    `environment` holds the variables that paths of the policy use, never a secret. `git_directories` are the
+    `environment` holds the variables that paths of the policy use, never a secret. `autorun` are the
+    paths that are protected since something is there already (`policy.nested`). `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
     trees keep elsewhere. `git_files` are the files that lead Git to one of them, and those that configuration
     names, by path, with what they are: see `repositories.GitFile`. `git_worktree` is, where the
@@ -107,6 +108,7 @@ class HostFacts:
     controllers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     entries: Mapping[str, HostEntry] = field(default_factory=dict)
+    autorun: tuple[str, ...] = ()
     git_directories: tuple[str, ...] = ()
     git_files: Mapping[str, str] = field(default_factory=dict)
     sockets: tuple[str, ...] = ()
@@ -176,7 +178,7 @@ class HostFacts:
 
 
 _PATHS = (
-    *("git_directories", "git_worktree", "sockets", "installation", "named", "unsearchable"),
+    *("autorun", "git_directories", "git_worktree", "sockets", "installation", "named", "unsearchable"),
     *("reserved_hidden", "reserved_readonly"),
 )
 _LISTS = (*_PATHS, "controllers")

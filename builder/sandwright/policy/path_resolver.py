@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.policy import gitfiles, planted, spelling
+from sandwright.policy import gitfiles, nested, planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
@@ -277,7 +277,8 @@ def protections(
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)
         found += [each for each in made if each.names and each.roots]
-    return tuple(found)
+    lifted = [(each.path, each.source.rank) for each in exceptions]
+    return (*found, *nested.protections(settings, facts.autorun, lifted))
 
 
 def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettings) -> Iterator[Sourced[str]]:

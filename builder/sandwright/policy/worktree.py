@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sandwright.inputs import InputTracker
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import ancestors, canonical
+from sandwright.policy.paths import ancestors, canonical, is_inside
 from sandwright.policy.repositories import first_line
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import Faults, Sourced
@@ -46,6 +46,7 @@ def linked_worktree(project: str, home: str, uid: int, inputs: InputTracker) -> 
     directory = _real(os.path.join(project, named), inputs) if named != line else ""  # noqa: PTH118 - as Git does
     common = os.path.dirname(os.path.dirname(directory))  # noqa: PTH120 - a name
     fault = next(_faults(git, directory, common, uid, inputs), "") or _place_fault(common, project, home)
+    fault = fault or _index_fault(common, project, inputs)
     return LinkedWorktree(fault=fault) if fault else LinkedWorktree(directory, common)
 
 
@@ -72,6 +73,25 @@ def _place_fault(common: str, project: str, home: str) -> str:
     """Why a directory can't be a repository that is written as a whole."""
     if common in (home, *ancestors(home), *ancestors(project)):
         return f"{common} holds more than a repository"
+    return ""
+
+
+def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
+    """Why the main work tree's index, which a run in a linked one can write, is not believed.
+
+    Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at
+    its end configures.
+    """
+    tree, _, name = common.rpartition("/")
+    links = inputs.ask("gitlinks", f"{common}/index") if name == ".git" else None
+    for link in links if isinstance(links, list) else ():
+        path = os.path.normpath(f"{tree}/{link}")
+        if not is_inside(path, tree) or (is_inside(path, project) and path != project):
+            return (
+                f"the index of {tree} has the entry {link!r}, which leads to {path}: `git status` there "
+                f"runs what is configured there; look at it, then: git -C {tree} rm --cached {link!r}, "
+                f"or make the index anew: rm {common}/index && git -C {tree} reset"
+            )
     return ""
 
 

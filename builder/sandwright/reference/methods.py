@@ -44,7 +44,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.write": ("files/write", "files/replace"),
     "filesystem.tmp-private": ("files/temporary",),
     "filesystem.tmp-shared": ("files/temporary", "files/temporary-of-host"),
-    "filesystem.protect": ("files/protected", "links/move-repository"),
+    "filesystem.protect": ("files/protected", "files/protected-nested", "links/move-repository"),
     "network.proxy": ("network/proxy",),
     "network.host": ("network/host",),
     "environment.pass": ("environment/passed",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sandwright.policy import autorun, secretplaces
 from sandwright.policy.load import preset_text
 from sandwright.policy.names import FRAGMENTS, PRESETS
 from sandwright.policy.schema import policy_schema
@@ -22,8 +23,22 @@ def texts() -> dict[str, str]:
     return {
         "policy": "\n".join(_keys(schema, schema, "")),
         "fragments": fragments,
+        "autorun": table(["name", "tool", "what it runs", "decision", "why"], list(_autorun())),
+        "secrets": table(
+            ["denied", "why"],
+            [[", ".join(map(code, paths)), why] for why, paths in secretplaces.DENIED.items()],
+        ),
+        "secrets left": table(
+            ["left", "why"], [[code(path), why] for path, why in secretplaces.LEFT.items()]
+        ),
         **{f"preset {name}": f"```yaml\n{preset_text(name)}```\n" for name in PRESETS},
     }
+
+
+def _autorun() -> Iterator[list[str]]:
+    for each in autorun.NAMES:
+        beside = f" (where {code(each.metadata)} is)" if each.metadata else ""
+        yield [code(each.path) + beside, each.tool, each.runs, each.decision, each.reason]
 
 
 def _keys(node: Schema, root: Schema, prefix: str) -> Iterator[str]:

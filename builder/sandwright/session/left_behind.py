@@ -1,8 +1,11 @@
 """Names what a run left that programs on the host may run: repositories, set-id files, settings of editors.
 
 Only names and what lstat(2) says are looked at. What is new or changed is known by the time of its last
-change (ctime), which nobody inside can set. A repository that was there before may be used inside: of it only
-what names programs counts, so the repositories that a look found are kept for the next.
+change (ctime), which nobody inside can set. Where the sandbox can't make set-id files, a plain file of no
+special name is passed over in a directory that did not change: lstat(2) is most of what a look costs. Set-id
+files that a look found are kept for the next, and once a day each file is looked at. A repository that was
+there before may be used inside: of it only what names programs counts, so the repositories that a look found
+are kept, too.
 """
 
 from __future__ import annotations
@@ -14,16 +17,20 @@ import time
 from sandwright import digests, places, smalljson
 from sandwright.folding import folded_name
 from sandwright.session import apart
+from sandwright.session.writable_tree import GIT_PARTS, WritablePlaces
 
 TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_NAMES = 250_000
+MOST_NAMES = 2_000_000
 MOST_SECONDS = 3.0
 MOST_LINES = 50
 MOST_SILENT = 3
 """File systems that may not answer; then no more are looked at."""
+_FULL, _SET_ID = "full", "set-id"
+"""Of what is kept: when each file was looked at last, and what a set-id file is kept as."""
+_DAY = 86_400
 _PATIENCE = 3.0
 """Seconds beyond MOST_SECONDS until one is taken not to answer."""
 
@@ -33,28 +40,8 @@ PLACEHOLDER = stat.S_IFDIR | 0o1555
 """The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
 
 _ENTERED = "a repository that the index has as an entry: `git status`"
-_PARTS = frozenset(("head", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
-
-
-class WritablePlaces:
-    """Where a sandbox can write, and what counts there: as `prepare` found it, and as JSON keeps it.
-
-    `roots` are the writable paths, `closed` those below them that are not, `names` the protected names, `git`
-    the directories of Git in which what names programs is protected, `absent` what `elsewhere` tells of.
-    """
-
-    def __init__(self, data: dict[str, list[str]]) -> None:
-        """`data` has these five."""
-        self.roots = dict.fromkeys(data["roots"])
-        self.closed = frozenset(data["closed"])
-        self.git = frozenset(data["git"])
-        self.absent = frozenset(data["absent"])
-        self.names: dict[str, list[str]] = {}
-        for name in data["names"]:
-            plain = _folded(name)
-            self.names.setdefault(plain.rpartition("/")[2], []).append(f"/{plain}")
 
 
 def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
@@ -86,7 +73,9 @@ def _looked(
     looking = _Look(WritablePlaces(data), since, _read(file), silent, tell)
     looking.run()
     looking.enter()
-    if looking.seen != looking.before and not looking.stopped:
+    if looking.stopped:  # the rest is known no less than before
+        looking.seen = {**looking.before, **looking.seen}
+    if looking.seen != looking.before:
         places.private(os.path.dirname(file))
         places.write(file, smalljson.dumps(looking.seen))
     return looking.lines()
@@ -135,16 +124,21 @@ class _Look:
         self._tell = tell
         self._told = ""
         self._mounts = _mounts() | where.roots.keys()
-        self.seen: dict[str, str] = {}
+        now = int(time.time())
+        full = where.set_id or not 0 <= now - int(before.get(_FULL) or 0) < _DAY
+        self._quick = not full
+        self.seen: dict[str, str] = {_FULL: str(now) if full else before[_FULL]}
         self.stopped = ""
         self._where = where
         self._since = since
         self._found: dict[str, tuple[int, str]] = {}
+        self._tools: dict[str, str] = {}
         self._count = 0
         self._until = time.monotonic() + MOST_SECONDS
 
     def run(self) -> None:
         """Look at everything, what is higher first."""
+        self._known_files()
         waiting: list[_Directory] = []
         for root in self._where.roots:
             if root in self._silent:
@@ -166,21 +160,44 @@ class _Look:
                 if self.stopped:
                     return
 
-    def enter(self) -> None:
-        """Say of what was found which repositories Git enters by itself: an index has them as entries."""
-        if all(rank for rank, _ in self._found.values()):
-            return
-        from sandwright.inputs import KINDS  # noqa: PLC0415 - rarely needed
+    def _known_files(self) -> None:
+        """Look at set-id files that an earlier look found."""
+        for path in (path for path, what in self.before.items() if what == _SET_ID):
+            root = next((each for each in self._where.roots if path.startswith(f"{each}/")), "")
+            if root and root not in self._silent:
+                self._ask(root)
+                try:
+                    self._set_id(path, os.lstat(path), self._since)
+                except OSError:
+                    continue
 
+    def enter(self) -> None:
+        """Report which of the repositories that were found Git enters by itself: an index has them.
+
+        And an index that leads out of a work tree, which a run in a linked one may have written.
+        """
+        entered = not all(rank for rank, _ in self._found.values())
         for directory in self._where.git:
             tree, _, name = directory.rpartition("/")
-            links = KINDS["gitlinks"](f"{directory}/index") if name == ".git" else None
-            for link in links if isinstance(links, list) else ():
-                for path in (f"{tree}/{link}/.git", f"{tree}/{link}"):
-                    if self._found.get(path, (1,))[0] == 0:
-                        self._add(
-                            path, -1, f"{_ENTERED} in {printable(tree)} runs what its configuration says"
-                        )
+            linked = not any(tree == root or tree.startswith(f"{root}/") for root in self._where.roots)
+            if name == ".git" and (entered or linked):
+                self._entries(tree, f"{directory}/index")
+
+    def _entries(self, tree: str, index: str) -> None:
+        """Look at the entries of an index that are other repositories."""
+        from sandwright.inputs import KINDS  # noqa: PLC0415 - rarely needed
+
+        links = KINDS["gitlinks"](index)
+        for link in links if isinstance(links, list) else ():
+            path = os.path.normpath(f"{tree}/{link}")
+            if not path.startswith(f"{tree}/"):
+                self._add(
+                    index, -1, f"leads Git out of {printable(tree)}, to {printable(path)}: `git status`"
+                )
+            for each in (f"{path}/.git", path):
+                if self._found.get(each, (1,))[0] == 0:
+                    what = f"{_ENTERED} in {printable(tree)} runs what its configuration says"
+                    self._add(each, -1, what)
 
     def lines(self) -> list[str]:
         """What was found."""
@@ -205,12 +222,17 @@ class _Look:
             directory.since = 0
         parts: dict[str, os.stat_result] = {}
         held = self._count
+        unchanged = self._quick and not directory.owner and directory.status.st_ctime_ns < directory.since
+        has = self._where.has
         with os.scandir(directory.path) as entries:
             for entry in entries:
                 self._count += 1
                 if self._count > MOST_NAMES or (not self._count & 0xFF and time.monotonic() > self._until):
                     self.stopped = directory.path
                     return
+                part = folded_name(entry.name)
+                if unchanged and not has(part) and not entry.is_dir(follow_symlinks=False):
+                    continue
                 mount = directory.mount
                 if entry.path in self._mounts:
                     mount = entry.path
@@ -223,9 +245,9 @@ class _Look:
                     continue
                 if mount is not directory.mount:
                     self._ask(directory.mount)
-                if (part := folded_name(entry.name)) in _PARTS:
+                if part in GIT_PARTS:
                     parts[part] = status
-                self._entry(directory, entry, status, mount, later)
+                self._entry(directory, entry, status, mount, later, name=part)
         if directory.path == directory.owner and self._count > held:
             self._protected(directory.path, directory.status, directory.since)
         if "head" in parts and ({"objects", "refs"} <= parts.keys() or "commondir" in parts):
@@ -238,19 +260,21 @@ class _Look:
         status: os.stat_result,
         mount: str,
         later: Callable[[_Directory], None],
+        *,
+        name: str,
     ) -> None:
         path, mode = entry.path, status.st_mode
         new = status.st_ctime_ns >= directory.since
         if directory.owner:
             self._protected(directory.owner, status, directory.since)
-        if mode & (stat.S_ISUID | stat.S_ISGID) and new and stat.S_ISREG(mode):
-            self._add(path, 1, "a set-user-id or set-group-id file: who runs it gets its owner's rights")
+        self._set_id(path, status, directory.since)
         owner = directory.owner
-        name = folded_name(entry.name)
-        if name in self._where.names and _folded(path).endswith(tuple(self._where.names[name])):
+        tool = self._where.tool(name, path)
+        if tool is not None:
             if path in self._where.closed:
                 return
             owner = owner or path
+            self._tools.setdefault(owner, tool)
             if mode != PLACEHOLDER:
                 self._protected(path, status, directory.since)
         if stat.S_ISDIR(mode):
@@ -259,9 +283,16 @@ class _Look:
         elif new and name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 
+    def _set_id(self, path: str, status: os.stat_result, since: int) -> None:
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(status.st_mode):
+            self.seen[path] = _SET_ID
+            if status.st_ctime_ns >= since:
+                self._add(path, 1, "a set-user-id or set-group-id file: who runs it gets its owner's rights")
+
     def _protected(self, path: str, status: os.stat_result, since: int) -> None:
         if status.st_ctime_ns >= since:
-            self._add(path, 3, "programs of the host may run what it says")
+            by = self._tools.get(path)
+            self._add(path, 3, f"programs of the host may run what it says{by and f' ({by})'}")
 
     def _repository(self, directory: _Directory, parts: dict[str, os.stat_result]) -> None:
         path, since = directory.path, directory.since
@@ -298,11 +329,6 @@ class _Look:
     def _add(self, path: str, rank: int, what: str) -> None:
         if path not in self._found or rank < self._found[path][0]:
             self._found[path] = rank, what
-
-
-def _folded(path: str) -> str:
-    """A path whose names are compared as file systems do that ignore case: what is there may be on one."""
-    return "/".join(map(folded_name, path.split("/")))
 
 
 def _mounts() -> frozenset[str]:

@@ -54,6 +54,11 @@ class Fixture:
         return self.root / "write"
 
     @property
+    def nested(self) -> Path:
+        """A work tree of Git's in the directory that may be written, which is no submodule there."""
+        return self.write / "workspace/app"
+
+    @property
     def state(self) -> Path:
         """What the method keeps of its run: nothing must be left here."""
         return self.root / "state"
@@ -119,6 +124,7 @@ def _directories(fixture: Fixture) -> Iterator[Path]:
         fixture.write / name for name in ("kept", "hidden", "deep/er/kept", ".git/hooks", ".git/objects")
     )
     yield fixture.write / ".git/refs/heads"
+    yield from (fixture.nested / ".git" / name for name in ("hooks", "objects", "refs/heads"))
 
 
 def _files(fixture: Fixture) -> dict[Path, str]:
@@ -138,4 +144,6 @@ def _files(fixture: Fixture) -> dict[Path, str]:
         write / ".git/HEAD": "ref: refs/heads/main\n",
         write / ".git/config": "[core]\n\trepositoryformatversion = 0\n",
         write / ".git/hooks/pre-commit.sample": "#!/bin/sh\n",
+        fixture.nested / ".git/HEAD": "ref: refs/heads/main\n",
+        fixture.nested / ".git/config": "[core]\n\trepositoryformatversion = 0\n",
     }

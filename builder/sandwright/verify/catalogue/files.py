@@ -160,6 +160,16 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
             controls=(writes_plain(fixture),),
             never=(hooks / "pre-commit",),
         )
+        nested = fixture.nested / ".git"
+        yield _probe(
+            "protected-nested",
+            "nor can those of a repository that was there before, below a directory that may be written",
+            step("inside.write", "create", nested / "hooks/pre-commit"),
+            step("inside.write", "write", nested / "config"),
+            step("commits", "create", nested / "refs/heads/main", "0"),
+            controls=(step("works", "create", fixture.nested / "code"),),
+            never=(nested / "hooks/pre-commit",),
+        )
 
 
 def _absent(subject: ProofSubject) -> Iterator[Probe]:

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=896c5d6d744e6a1bef5a2c14523b23f2b342f65a0963fb26722ce887f7c7ab7d
+sw_profile=b189a9a4f95b5d13a305b4b043d0cb63085561863fb4c8c63e437958f4b292f1
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,0 +1,86 @@
+"""What `lint` says of a policy's variables, and of secrets that shells export in files that can be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from sandwright.inputs import InputTracker
+from sandwright.policy.collect import with_path_facts
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.secretnames import why_secret
+from sandwright.policy.secretplaces import SHELL_FILES
+
+DIRECTORIES: Mapping[str, str] = {
+    "TMPDIR": "temporary files",
+    "TMP": "temporary files",
+    "TEMP": "temporary files",
+    "XDG_CACHE_HOME": "caches",
+    "XDG_CONFIG_HOME": "settings",
+    "XDG_DATA_HOME": "data",
+    "XDG_STATE_HOME": "state",
+    "XDG_RUNTIME_DIR": "sockets",
+    "CARGO_HOME": "cargo's registry and cache",
+    "CARGO_TARGET_DIR": "what cargo builds",
+    "RUSTUP_HOME": "rustup's toolchains",
+    "GOPATH": "Go's modules",
+    "GOCACHE": "Go's cache",
+    "GOMODCACHE": "Go's modules",
+    "npm_config_cache": "npm's cache",
+    "PNPM_HOME": "pnpm's programs",
+    "YARN_CACHE_FOLDER": "yarn's cache",
+    "DENO_DIR": "Deno's cache",
+    "BUN_INSTALL": "Bun's programs",
+    "PIP_CACHE_DIR": "pip's cache",
+    "UV_CACHE_DIR": "uv's cache",
+    "POETRY_CACHE_DIR": "Poetry's cache",
+    "PYTHONPYCACHEPREFIX": "Python's compiled files",
+    "GRADLE_USER_HOME": "Gradle's cache",
+    "CCACHE_DIR": "ccache's cache",
+    "HF_HOME": "Hugging Face's cache",
+    "COMPOSER_HOME": "Composer's cache",
+}
+"""Variables that name a directory in which programs write, with what lies there."""
+
+_EXPORT = re.compile(
+    r"^\s*(?:export\s+|set\s+-\w*x\w*\s+|SETUVAR\s+--export\s+)([A-Za-z_]\w*)[=:\s]", re.MULTILINE
+)
+
+
+def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -> Iterator[str]:
+    """A line for each variable that reaches the sandbox and names a directory that can't be written there."""
+    for name, holds in DIRECTORIES.items():
+        value = policy.environment.set.get(name, environ.get(name, ""))
+        known = name in policy.environment.set or policy.environment.passes(name)
+        if not known or not value.startswith("/") or "\0" in value:
+            continue
+        seen = with_path_facts(policy, value)
+        path = seen.canonical(value)
+        rule = next(iter(seen.filesystem.tree.deciding(path)), None)
+        if rule is None or not rule.writable:
+            why = "can't be written inside"
+        elif rule.private and path != rule.path:
+            why = f"is not there inside, where {rule.path} is the sandbox's own"
+        else:
+            continue
+        field = "set" if name in policy.environment.set else "pass"
+        yield (
+            f"{policy.source(f'environment.{field}')}: {name} is {value}, which {why}: programs fail over "
+            f"{holds} there; set it to one that can be written: environment.set: {{{name}: $CACHE/…}}"
+        )
+
+
+def exported_secrets(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]:
+    """A line for each file of a shell that can be read inside and exports what looks like a secret."""
+    for spelled in SHELL_FILES:
+        path = policy.facts.home + spelled.removeprefix("~")
+        if not with_path_facts(policy, path).is_path_readable(path):
+            continue
+        found = inputs.ask("text", path)
+        text = found if isinstance(found, str) else ""
+        names = [name for name in _EXPORT.findall(text) if why_secret(name)]
+        if names:
+            yield (
+                f"{spelled} exports {', '.join(dict.fromkeys(names))} and can be read inside: move it to a "
+                f"file that the policy denies, or deny this one: filesystem.deny: [{spelled}]"
+            )

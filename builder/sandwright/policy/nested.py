@@ -1,0 +1,97 @@
+"""Protects what a project has already of names that tools run by themselves, also below its root.
+
+The names are those that the policy protects, and those of `policy.autorun` that are protected where they are
+there. Repositories of Git in the project count, too: their directories are protected like the project's own.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Collection, Iterable, Iterator
+
+from sandwright.inputs import InputTracker, names_below
+from sandwright.policy.autorun import NAMES
+from sandwright.policy.layers import MergedSettings
+from sandwright.policy.paths import is_inside
+from sandwright.policy.rules import Protection
+from sandwright.policy.source import Sourced
+
+_METADATA: dict[str, list[str]] = {}
+"""The names that are protected where something is there, by what that is: the name itself, or metadata."""
+
+for _each in NAMES:
+    if _each.decision == "existing":
+        _METADATA.setdefault(_each.metadata or _each.path, []).append(_each.path)
+
+
+def searched(roots: Iterable[str], home: str) -> list[str]:
+    """Of writable directories those that hold work: not the home, nor what it is in, nor what it hides."""
+    return [path for path in roots if not is_inside(home, path) and "/." not in path.removeprefix(home)]
+
+
+def repositories(settings: MergedSettings, roots: Iterable[str], inputs: InputTracker) -> list[str]:
+    """The work trees below some directories that have a repository of Git's, if the policy protects those."""
+    if not any(item.value.startswith(".git/") for item in settings.items("filesystem.protect")):
+        return []
+    found = (f"{root}/{path}" for root in roots for path in _found(settings, root, inputs))
+    return [path.removesuffix("/.git") for path in found if path.endswith("/.git")]
+
+
+def existing(
+    settings: MergedSettings, roots: Iterable[str], others: Iterable[str], inputs: InputTracker
+) -> tuple[str, ...]:
+    """The paths that are protected since something is there: below `roots`, and at the top of `others`.
+
+    Among them are missing names in metadata that is there. Names that the policy protects at the top are not.
+    """
+    known = {name.value for name in _protected(settings)}
+    if not known:
+        return ()
+    found = [
+        f"{root}/{path}" for root in roots for path in _found(settings, root, inputs) if path not in known
+    ]
+    found = [path for path in found if not path.endswith("/.git")]
+    top = (f"{root}/{name}" for root in others for name in _METADATA)
+    found += (path for path in top if inputs.ask("entry", path) is not None)
+    return tuple(dict.fromkeys(each for path in found for each in _names_of(path, inputs)))
+
+
+def _names_of(path: str, inputs: InputTracker) -> Iterator[str]:
+    """What is protected for something that is there: it, or the names in it that name programs."""
+    key = next((key for key in _METADATA if path.endswith(f"/{key}")), "")
+    if not key or key in _METADATA[key]:
+        yield path
+    elif inputs.ask("type", path) == stat.S_IFDIR:
+        yield from (path.removesuffix(key) + name for name in _METADATA[key])
+
+
+def _found(settings: MergedSettings, root: str, inputs: InputTracker) -> list[str]:
+    """The relative paths below a directory at which one of the names is, but for its own repository."""
+    names = {name.value for name in _protected(settings)}
+    wanted = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}
+    answer = inputs.ask(*names_below(root, wanted))
+    return [path for path in map(str, answer) if path != ".git"] if isinstance(answer, list) else []
+
+
+def _protected(settings: MergedSettings) -> list[Sourced[str]]:
+    """The protected names of a policy, without those of sandwright: a policy below the root may be data."""
+    return [item for item in settings.items("filesystem.protect") if item.source.layer != "built-in"]
+
+
+def protections(
+    settings: MergedSettings, found: Iterable[str], excepted: Collection[tuple[str, int]]
+) -> Iterator[Protection]:
+    """What protects the paths of `existing`; `excepted` are paths with the rank of the layer that lifts them.
+
+    Each is a name of the layer that protects it: of the one that protects anything, for names of the table.
+    """
+    names = _protected(settings)
+    by_name: dict[tuple[str, Sourced[str]], list[str]] = {}
+    for path in found if names else ():
+        protecting = next((each for each in names if path.endswith(f"/{each.value}")), names[0])
+        parent, _, name = path.rpartition("/")
+        by_name.setdefault((name, protecting), []).append(parent)
+    for (name, protecting), parents in by_name.items():
+        later = frozenset(path for path, rank in excepted if rank > protecting.source.rank)
+        lifted = later if protecting.source.layer != "floor" else frozenset[str]()
+        yield Protection((Sourced(name, protecting.source),), tuple(parents), lifted)

@@ -1,0 +1,66 @@
+"""`lint` names variables that lead where nothing can be written, and tokens that a shell's files export."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+POLICY = """\
+schema: 1
+filesystem: {{read: [/], write: [$PROJECT]}}
+environment: {{pass: ["...", TMPDIR, CARGO_HOME, "XDG_*", UNRELATED], set: {{UV_CACHE_DIR: {cache}}}}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "home" / "p"
+    folder.mkdir(parents=True)
+    (folder / "sandbox.yaml").write_text(POLICY.format(cache=f"{tmp_path}/cache"))
+    return folder
+
+
+def _lint(project: Path, **variables: str) -> list[str]:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(project.parent), **variables}
+    ended = subprocess.run(
+        [*SANDWRIGHT, "lint"],
+        cwd=project,
+        env=environ,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        text=True,
+    )
+    return ended.stdout.splitlines()
+
+
+def test_directories_that_cannot_be_written(project: Path) -> None:
+    variables = {
+        "TMPDIR": "/tmp/user/1000",
+        "CARGO_HOME": f"{project.parent}/cargo",
+        "XDG_CACHE_HOME": f"{project}/cache",
+        "XDG_STATE_HOME": f"{project.parent}/state",
+        "PIP_CACHE_DIR": "/nowhere",  # not passed
+        "UNRELATED": "/nowhere",
+    }
+    found = [line for line in _lint(project, **variables) if "programs fail over" in line]
+    named = {line.partition(" is /")[0].rpartition(" ")[2] for line in found}
+    assert named == {"TMPDIR", "CARGO_HOME", "XDG_STATE_HOME", "UV_CACHE_DIR"}
+    assert any("sandbox.yaml:3:" in line for line in found), found
+    assert not [line for line in _lint(project, TMPDIR="/tmp") if " TMPDIR is " in line]
+
+
+def test_tokens_that_a_shell_exports(project: Path) -> None:
+    (project.parent / ".bashrc").write_text(
+        "alias x=y\nexport GITHUB_TOKEN=abc EDITOR=vi\nexport EDITOR=vi\n"
+    )
+    (project.parent / ".zshrc").write_text("export EDITOR=vi\n")
+    found = [line for line in _lint(project) if "can be read inside" in line]
+    assert len(found) == 1
+    assert "~/.bashrc exports GITHUB_TOKEN" in found[0]
+    assert "abc" not in found[0]

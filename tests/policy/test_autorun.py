@@ -1,0 +1,83 @@
+"""Each name that tools run by themselves has one row, which says what is done about it and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from sandwright.nested import DEPTH, MOST_ENTRIES, find
+from sandwright.policy import autorun, load
+from sandwright.policy.autorun import NAMES, AutorunName, Decision, paths
+from sandwright.policy.layers import merged
+
+TRIED = """
+.hg/hgrc mise.toml .mise.toml .config/mise.toml .direnv/flake-profile.rc .devenv/profile
+.helix/languages.toml .helix/config.toml .zed/settings.json .zed/tasks.json .nvimrc .dir-locals.el
+.gdbinit .lldbinit x.code-workspace .vs/tasks.vs.json .fleet/run.json .cargo/config.toml
+rust-toolchain.toml .yarnrc.yml .yarnrc .npmrc .pnpmfile.cjs .mvn/extensions.xml .mvn/jvm.config
+lefthook.yml .overcommit.yml .bash_aliases .pdbrc .config/fish/conf.d/x.fish .config/git/config
+.config/nvim/init.lua .config/systemd/user/x.service .config/autostart/x.desktop .local/bin/git
+.pam_environment .tmux.conf .xprofile .kiro/settings/mcp.json .kiro/hooks/x.kiro.hook .windsurf/mcp.json
+.roo/mcp.json .continue/config.yaml .amazonq/mcp.json .qwen/settings.json .factory/settings.json
+.junie/mcp/mcp.json .agents/skills/x/SKILL.md .crush.json crush.json .claude/plugins/x .claude/rules/x.md
+.claude/output-styles/x.md .cursorrules .github/copilot/mcp.json .trae/mcp.json .clinerules/hooks/x
+opencode.json .aider.conf.yml .gitmodules .vscode/tasks.json .envrc .mcp.json .husky/pre-commit
+.jj/repo/config.toml .sl/config .bzr/branch/branch.conf _darcs/prefs/defaults .pijul/config .fslckout
+_FOSSIL_ .fossil-settings/th1-setup CVS/Root .p4config .svn/wc.db Makefile package.json
+"""
+"""Names at which programs of the host ran code, or that name programs: tried by hand, or of the same kind."""
+
+
+def _row(path: str) -> AutorunName | None:
+    return next((each for each in NAMES if _fits(each.path, path)), None)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    if pattern.startswith("*"):
+        return path.endswith(pattern[1:])
+    return path == pattern or path.startswith(f"{pattern}/")
+
+
+@pytest.mark.parametrize("path", TRIED.split())
+def test_each_name_that_was_tried_is_decided(path: str) -> None:
+    assert _row(path)
+
+
+def test_each_row_is_complete_and_stands_once() -> None:
+    assert [path for path, count in Counter(each.path for each in NAMES).items() if count > 1] == []
+    for each in NAMES:
+        assert each.decision in get_args(Decision)
+        assert each.tool
+        assert each.runs
+        assert each.reason
+        assert not each.metadata or each.path.startswith(f"{each.metadata}/"), each
+        assert not each.metadata or each.decision == "existing", each
+        assert "*" not in each.path[1:], each
+        assert each.path[0] != "*" or each.decision in ("report", "leave"), each  # no mount has a pattern
+
+
+def test_the_preset_protects_what_the_table_says() -> None:
+    listed = merged(load.preset("default")).items("filesystem.protect")
+    names = [item.value for item in listed if item.source.layer != "built-in"]
+    assert names == [each[0] for each in autorun.PROTECTED]
+    assert tuple(names) == paths("protect")
+
+
+def test_names_are_found_to_a_depth_and_a_number(tmp_path: Path) -> None:
+    deep = "/".join("abcdefgh"[:DEPTH])
+    (tmp_path / deep / "i").mkdir(parents=True)
+    (tmp_path / "node_modules" / "x").mkdir(parents=True)
+    (tmp_path / "to").symlink_to(tmp_path / "a")
+    for name in (".envrc", f"{deep}/.envrc", f"{deep}/i/.envrc", "node_modules/x/.envrc"):
+        (tmp_path / name).touch()
+    (tmp_path / "a" / ".claude").mkdir()
+    (tmp_path / "a" / ".claude" / "settings.json").touch()
+    names = (".envrc", ".claude/settings.json", ".claude/hooks")
+    wanted = [".envrc", "a/.claude/settings.json", f"{deep}/.envrc", "node_modules/x/.envrc"]
+    assert find(str(tmp_path), names) == wanted
+    for number in range(MOST_ENTRIES):
+        (tmp_path / "node_modules" / f"{number}").touch()
+    assert find(str(tmp_path), names) == wanted[:-1]  # what was installed comes last

@@ -1,0 +1,141 @@
+"""What tools of the host run by themselves can't be changed inside, or is named at the end of the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.policy.autorun import NAMES, AutorunName
+from session.conftest import Project
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+COMMIT = "git -c user.name=n -c user.email=e@example.org -c commit.gpgsign=false commit -q"
+WRITE = """
+while read -r path; do
+    mkdir -p "$(dirname "$path")" 2>/dev/null
+    (echo x >>"$path") 2>/dev/null && echo "$path"
+done <<'NAMES'
+{}
+NAMES
+true
+"""
+
+
+def _paths(*decisions: str) -> list[str]:
+    return [each.path.replace("*", "x") for each in NAMES if each.decision in decisions]
+
+
+def _make(root: Path, each: AutorunName) -> str:
+    """Have a name there; where metadata counts, only that. Give what a program would write."""
+    where = root / (each.metadata or each.path)
+    if each.metadata or each.path in DIRECTORIES:
+        where.mkdir(parents=True, exist_ok=True)
+        return each.path if each.metadata else f"{each.path}/x"
+    where.parent.mkdir(parents=True, exist_ok=True)
+    where.write_text("")
+    return each.path
+
+
+DIRECTORIES = {
+    ".vscode",
+    ".idea",
+    ".codex",
+    ".cursor",
+    ".husky",
+    ".helix",
+    ".zed",
+    ".kiro",
+    ".git/hooks",
+    "CVS",
+}
+"""Of the names those that are made as directories here; as files they are held no less."""
+
+
+@pytest.mark.parametrize("below", ["", "one/", "one/two/three/"])
+def test_what_is_there_is_held(project: Project, below: str) -> None:
+    """Also below the root of the project, in repositories that are no submodules, and while it is missing."""
+    root = project.root / below
+    root.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(root / ".git", ignore_errors=True)
+    process.run("git", "init", "-q", root, env=GIT)
+    rows = [each for each in NAMES if each.decision in ("protect", "existing")]
+    written = [f"{below}{_make(root, each)}" for each in rows]
+    left = [f"{below}{name}" for name in _paths("leave")]
+    ended = project.run("sh", "-c", WRITE.format("\n".join([*written, *left])))
+    assert ended.stdout.decode().split() == left, ended.stderr
+    assert b"new or changed" not in ended.stderr, ended.stderr
+
+
+def test_what_is_made_is_reported(project: Project) -> None:
+    names = _paths("existing", "report")
+    # A policy is there, which nobody inside changes, and placeholders in place of `.config` and `.claude`.
+    held = ("sandbox.yaml", ".config/", ".claude/")
+    names = [name for name in names if not name.startswith(held)]
+    reported = set()
+    for some in (names[:40], names[40:]):  # of more than 50 only the number is said
+        ended = project.run("sh", "-c", WRITE.format("\n".join(some)))
+        assert ended.stdout.decode().split() == some, ended.stderr
+        lines = [line for line in ended.stderr.decode().splitlines() if "new or changed" in line]
+        reported |= {name for name in some for line in lines if f"{project.root}/{name}: prog" in line}
+        assert "(Helix)" in ended.stderr.decode() or ".helix" not in some
+    assert [name for name in names if name not in reported] == []
+
+
+def test_a_repository_that_appears_is_seen_by_the_next_run(project: Project) -> None:
+    """The rendering that is kept holds while there is none."""
+    (project.root / "sub").mkdir()
+    write = "echo x >>sub/.git/config; echo x >>sub/.envrc; true"
+    assert project.run("true").returncode == 0
+    process.run("git", "init", "-q", project.root / "sub", env=GIT)
+    (project.root / "sub" / ".envrc").touch()
+    before = (project.root / "sub" / ".git" / "config").read_bytes()
+    ended = project.run("sh", "-c", write)
+    assert ended.stderr.count(b"Read-only file system") == 2
+    assert (project.root / "sub" / ".git" / "config").read_bytes() == before
+
+
+def test_commits_in_a_nested_repository_work(project: Project) -> None:
+    process.run("git", "init", "-q", project.root / "sub", env=GIT)
+    ended = project.run(
+        "sh", "-c", f"cd sub && echo x >f && git add f && {COMMIT} -m x && git status --short"
+    )
+    assert (ended.returncode, ended.stdout) == (0, b""), ended.stderr
+    assert b"new or changed" not in ended.stderr
+    assert not [*(project.root / "sub" / ".git").glob("commondir")]  # placeholders are gone
+
+
+def test_an_exception_opens_one_name(project: Project) -> None:
+    (project.root / "sub").mkdir()
+    for name in ("sub/.envrc", "sub/.mcp.json", ".helix"):
+        (project.root / name).touch()
+    exceptions = "{path: $PROJECT/sub/.envrc, reason: x}, {path: $PROJECT/.helix, reason: x}"
+    project.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], unprotect: [{exceptions}]}}\n"
+    )
+    ended = project.run("sh", "-c", WRITE.format("sub/.envrc\nsub/.mcp.json\n.helix"))
+    assert ended.stdout.decode().split() == ["sub/.envrc", ".helix"], ended.stderr
+
+
+@pytest.mark.needs("hg")
+def test_mercurial_works_and_runs_nothing_of_ours(project: Project, tmp_path: Path) -> None:
+    """The real program, on the host and inside."""
+    hg, pwned = shutil.which("hg"), tmp_path / "pwned"
+    assert hg
+    environ = {**GIT, "HGPLAIN": "1", "HGUSER": "n"}
+    subprocess.run([hg, "init", project.root], check=True, env=environ, timeout=60)
+    hook = f"[hooks]\npre-status = touch {pwned}\n"
+    script = (
+        f"echo x >f && HGUSER=n {hg} commit -qAm x f; printf '{hook}' >>.hg/hgrc; {hg} log -T '{{desc}}\n'"
+    )
+    ended = project.run("sh", "-c", script)
+    assert ended.stdout == b"x\n", ended.stderr
+    assert b".hg/hgrc" in ended.stderr
+    subprocess.run([hg, "status"], check=True, env=environ, cwd=project.root, timeout=60, capture_output=True)
+    assert not pwned.exists()
