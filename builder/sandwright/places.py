@@ -90,6 +90,19 @@ def hidden() -> tuple[str, ...]:
     return tuple(map(os.path.normpath, (runtime(), cache(), keys())))
 
 
+def account_home() -> str:
+    """The home that the account has, whatever HOME says; empty where it has none.
+
+    One run's HOME, as tox or `env HOME=` sets it, must not open what other runs keep there.
+    """
+    import pwd  # noqa: PLC0415 - for who renders
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return ""
+
+
 def readonly() -> tuple[str, ...]:
     """The directories that no sandbox writes, as programs outside take files from there."""
     found = (os.path.dirname(cache()), downloads(os.environ), config())

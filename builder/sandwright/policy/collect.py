@@ -29,7 +29,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
-from sandwright.policy.reserved import reserved_rules
+from sandwright.policy.reserved import HIDDEN, READONLY, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
@@ -78,7 +78,8 @@ def collect(
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, inputs))
-    facts = _with_installation(policy, _with_reserved(policy, facts, inputs), inputs)
+    facts = _with_reserved(policy, facts, inputs, None if environ is None else given)
+    facts = _with_installation(policy, facts, inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
 
 
@@ -132,13 +133,29 @@ def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTrac
     return replace(observe(facts, parts, inputs=inputs), installation=parts)
 
 
-def _with_reserved(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
-    """The facts with sandwright's own directories, made where the sandbox could see or make them later."""
+def _with_reserved(
+    policy: MergedPolicy, facts: HostFacts, inputs: InputTracker, environ: Mapping[str, str] | None
+) -> HostFacts:
+    """The facts with sandwright's own directories, made where the sandbox could see or make them later.
+
+    `environ` is somebody else's environment, whose directories are not made; None for this process's.
+    """
+    if environ is not None:
+        bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
+        own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
+        hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
+        return replace(facts, reserved_hidden=hidden, reserved_readonly=own)
     for directory in places.hidden():
         with contextlib.suppress(HostError):
             places.private(directory)
     inputs.ask_all(("variable", name) for name in places.VARIABLES)
-    facts = replace(facts, reserved_hidden=places.hidden(), reserved_readonly=places.readonly())
+    home = places.account_home()
+    others = home.startswith("/") and follow(home, facts)[0] != follow(facts.home, facts)[0]
+    facts = replace(
+        facts,
+        reserved_hidden=(*places.hidden(), *(f"{home}/{name}" for name in HIDDEN if others)),
+        reserved_readonly=(*places.readonly(), *(f"{home}/{name}" for name in READONLY if others)),
+    )
     writable = _writable_roots(policy, facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():

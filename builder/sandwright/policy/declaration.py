@@ -47,7 +47,8 @@ class Declaration:
     their arguments, whatever the policy's filter says. `enforces` is False for the method
     that is no sandbox. `mounts`: a path is granted by a mount, which needs it to be there. `preset_limits` is
     why it keeps no limit of a preset, empty where it may. `outer_control_groups` are those of an outer
-    container, by engine.
+    container, by engine. `other_account`: it runs as an account that no directory of mode 0700 of the caller's
+    is open to.
     """
 
     method: str
@@ -59,6 +60,7 @@ class Declaration:
     outer_control_groups: Mapping[str, ControlGroups] = field(default_factory=dict)
     unseen: Mapping[Refused, str] = field(default_factory=dict)
     closes: frozenset[str] = frozenset()
+    other_account: bool = False
 
     def of(self, feature: str) -> Support:
         """What the method makes of a feature."""

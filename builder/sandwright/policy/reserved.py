@@ -70,6 +70,8 @@ def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration
     yield from _unheld_links(closed, grants, declaration)
     refused: set[str] = set()
     for rule in rules_in_force(closed, grants, facts):
+        if declaration.other_account and rule.kind == "deny" and not grants.changes_host(rule.path):
+            continue  # `places.private` makes these directories, with mode 0700
         lacking = (declaration.of(feature) for feature in _features(rule, grants, facts))
         support = next((each for each in lacking if each.level == "cannot"), None)
         if support is not None and refused.isdisjoint(ancestors(rule.path)):

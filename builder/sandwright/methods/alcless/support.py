@@ -78,6 +78,7 @@ DECLARATION = Declaration(
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
     mounts=False,
+    other_account=True,
     unseen={
         "calls": "there is no filter",
         "sockets": _RIGHTS,

@@ -10,7 +10,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
-from sandwright.methods.shared.runtime_spec.render import NOTHING
+from sandwright.methods.shared.runtime_spec.render import IGNORED, NOTHING
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
 from sandwright.seccomp.jsontext import parse_json
@@ -62,6 +62,8 @@ def _mount(each: dict[str, Any]) -> Mount:
     if kind == "bind" or "rbind" in options or "bind" in options:
         if each["source"] in ("/dev/null", NOTHING):
             return Mount(target, "mask", entry="file")
+        if each["source"] == IGNORED:
+            return Mount(target, "tmpfs")
         return Mount(target, "bind", writable, source=each["source"])
     if kind in _OWN:
         return Mount(target, "proc", writable)
