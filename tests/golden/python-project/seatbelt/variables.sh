@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=896c5d6d744e6a1bef5a2c14523b23f2b342f65a0963fb26722ce887f7c7ab7d
+sw_profile=744b4c4c2b51346d9a22f126fb7fcd70cf77679c25adf1683791cdc57e123995
 inside() {
     "$@" \
         /Users/ada/project \
