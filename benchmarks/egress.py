@@ -23,7 +23,7 @@ from benchmarks.harness import RESULTS, Contestant, compare, record, table, writ
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
-from sandwright.egress.place import find_squid, free_port, squid_account, unprivileged
+from sandwright.egress.place import find_squid, free_port, squid_account
 from sandwright.policy.facts import HostFacts
 
 sys.path.insert(0, os.fspath(Path(__file__).resolve().parent.parent / "tests"))
@@ -57,7 +57,10 @@ def by_hand(folder: Path) -> Iterator[str]:
         os.chown(own, account.uid, account.gid)
     configuration = folder / "squid.conf"
     configuration.write_text(BY_HAND.format(port=port, folder=folder))
-    argv = (*unprivileged(account), squid.program, "-N", "-n", "sandwrightbyhand", "-f", str(configuration))
+    started = ["setpriv", "--no-new-privs", "--pdeathsig", "KILL"]
+    if account is not None:
+        started += [f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+    argv = (*started, "--", squid.program, "-N", "-n", "sandwrightbyhand", "-f", str(configuration))
     try:
         with process.start(*argv, cwd="/"):
             url = f"http://127.0.0.1:{port}"

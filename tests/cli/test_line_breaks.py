@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
+import sandwright
 from sandwright.cli.program import main
 from sandwright.errors import CommandFailed, DocumentError, HostError, Problem
 from sandwright.visible import message
@@ -53,6 +55,34 @@ def test_names_with_a_line_of_their_own(
 def test_errors_of_several_lines(error: HostError | CommandFailed | DocumentError, shown: str) -> None:
     """What begins a line is ours."""
     assert error.shown() == shown
+
+
+WRITERS = {
+    "cli/__init__.py", "cli/console.py", "cli/init.py", "cli/program.py", "methods/kubernetes/start.py",
+    "visible.py",
+    "bridge/server.py",  # a byte to who started it
+    "verify/smoke/guest.py",  # in an image
+}  # fmt: skip
+"""The modules that write to a standard stream; what each writes goes through a function of `visible`."""
+
+
+def test_who_writes_to_a_standard_stream() -> None:
+    """A new place has to be looked at, and stand in the list."""
+    package = Path(sandwright.__file__).parent
+    found = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and _writes(node):
+                found.add(str(path.relative_to(package)))
+    assert found <= WRITERS
+
+
+def _writes(call: ast.Call) -> bool:
+    said = ast.unparse(call.func)
+    first = ast.unparse(call.args[0]) if call.args else ""
+    return said in ("print", "input", "sys.stderr.write", "sys.stdout.write", "sys.stdout.buffer.write") or (
+        said == "os.write" and first in ("1", "2")
+    )
 
 
 def test_a_message_of_one_line() -> None:

@@ -12,6 +12,7 @@ import pytest
 from egressing import ask, get, policy
 from sandwright import process
 from sandwright.egress import proxy
+from sandwright.egress.place import find_squid
 from sandwright.egress.plan import plan_proxy
 from sandwright.launcher.restrict import PORTS, landlock_version
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN, SECCOMP
@@ -107,3 +108,25 @@ def test_it_connects_to_listed_ports_alone(landlock: None, directory: Path) -> N
     python = os.path.realpath("/usr/bin/python3")
     refused = process.run(*words(directory, python), python, "-ISc", CONNECTS, "443", "53", "444")
     assert refused.text.split() == ["ECONNREFUSED", "ECONNREFUSED", "EACCES", "EACCES", "EPERM"]
+
+
+@pytest.mark.parametrize(
+    ("built", "reads"),
+    [
+        ("", "/usr/local/squid/share /usr/local/squid/etc/mime.conf /usr/local/squid/etc/errorpage.css"),
+        (
+            "'--prefix=/usr' '--sysconfdir=/etc' '--datadir=/usr/share/squid' '--sysconfdir=/etc/squid'",
+            "/usr/share/squid /etc/squid/mime.conf /etc/squid/errorpage.css",
+        ),
+        ("'--prefix=/usr'", "/usr/share /usr/etc/mime.conf /usr/etc/errorpage.css"),
+        (
+            "'--datadir=/home'",
+            "/home/squid /usr/local/squid/etc/mime.conf /usr/local/squid/etc/errorpage.css",
+        ),
+    ],
+)
+def test_what_a_squid_reads_of_its_own(monkeypatch: pytest.MonkeyPatch, built: str, reads: str) -> None:
+    """Of the directory with its settings two files: where the host's squid has its passwords, too."""
+    said = f"Squid Cache: Version 6.1\nconfigure options: {built}\n".encode()
+    monkeypatch.setattr(process, "run", lambda *_, **__: process.Result(("squid",), 0, said, ""))
+    assert " ".join(find_squid().data) == reads

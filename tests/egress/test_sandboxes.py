@@ -314,7 +314,7 @@ def _listeners(running: Proxy) -> int:
     return sum(str(path.readlink()).startswith("socket:") for path in opened)
 
 
-@pytest.mark.parametrize("sandbox", ["bwrap"], indirect=True)
+@pytest.mark.parametrize("sandbox", [METHODS[0], *METHODS[3:]], indirect=True)
 def test_names_in_the_hosts_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
     """A listed one leads through the proxy all the same, and one that is not listed is not there."""
     hosts = tmp_path / "hosts"

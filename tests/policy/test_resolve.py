@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.api import Policy
-from sandwright.errors import DocumentError, UsageError
+from sandwright.errors import DocumentError, RenderError, UsageError
 from sandwright.inputs import InputTracker
+from sandwright.methods.registry import render
 from sandwright.policy import load
-from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -412,6 +413,36 @@ def test_ports_in_the_hosts_network_are_remarked_on() -> None:
     assert not any(
         "expose" in each for each in remarks(_resolve("network: {expose: [80]}"), InputTracker(), mounts=True)
     )
+
+
+def test_grants_through_links_under_an_image_are_remarked_on() -> None:
+    """Where the root is an image's, the host's link is not there; a link that is shown itself is."""
+    link = {"/home/u/link": HostEntry("symlink", "/srv/data"), "/srv": DIRECTORY, "/srv/data": DIRECTORY}
+    facts = replace(LINUX, entries={**LINUX.entries, **link})
+
+    def said(text: str, *, image_root: bool = True) -> list[str]:
+        found = remarks(_resolve(text, facts), InputTracker(), mounts=True, image_root=image_root)
+        return [each.split(": ", 1)[1] for each in found if "link" in each]
+
+    granted = "method: oci\nextends: []\nfilesystem: {read: [~/link]}"
+    assert said(granted) == [
+        "~/link leads through the link /home/u/link, which an image's root lacks: inside, the path is /srv/data"
+    ]
+    assert said(granted, image_root=False) == []
+    assert said("method: oci\nextends: []\nfilesystem: {read: [~/link, $HOME]}") == []
+    assert said("method: oci\nextends: []\nfilesystem: {read: [/srv/data]}") == []
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "file", "directory", "socket"])
+def test_what_gvisor_mounts(kind: EntryKind) -> None:
+    """runsc would say "operation not permitted", and not of what."""
+    facts = replace(LINUX, entries={**LINUX.entries, "/srv": DIRECTORY, "/srv/x": HostEntry(kind)})
+    policy = _resolve("method: gvisor\nextends: []\nfilesystem: {read: [/srv/x]}", facts)
+    if kind in ("fifo", "device"):
+        with pytest.raises(RenderError, match=r"read /srv/x: a (FIFO|device), and gVisor mounts files"):
+            render(policy, "gvisor")
+    else:
+        assert render(policy, "gvisor").artifacts
 
 
 @pytest.mark.parametrize(("port", "owner"), [(2375, "Docker"), (2376, "Docker, with TLS")])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.visible import visible
+from sandwright.visible import one_line
 
 if TYPE_CHECKING:
     from sandwright.adopt.init import Proposed
@@ -39,7 +39,7 @@ def _confirmed(found: Proposed) -> bool:
         console.warn("no terminal to ask on; with --yes it is written")
         return False
     try:
-        answer = input(visible(f"\nwrite {' and '.join(map(str, found.files))}? [y/N] "))
+        answer = input("\n" + one_line(f"write {' and '.join(map(str, found.files))}? [y/N] "))
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
@@ -49,4 +49,4 @@ def _tell_next(found: Proposed) -> None:
     """What was written, and what comes next; on standard error, beside the policy on standard output."""
     lines = [f"{path} is written" for path in found.files]
     lines += ["next:", *(f"  {each}" for each in found.next_steps)]
-    print(visible("\n".join(lines)), file=sys.stderr)
+    print("\n".join(map(one_line, lines)), file=sys.stderr)

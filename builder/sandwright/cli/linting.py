@@ -104,7 +104,9 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     try:
         resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
-        yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
+        image_root = all(registry.properties(name).root == "image" for name in resolved.methods[:1])
+        found = remarks(resolved, InputTracker(), mounts=mounts, image_root=image_root)
+        yield from (("warning", each) for each in found)
         about = (*unwritable_directories(resolved, os.environ), *exported_secrets(resolved, InputTracker()))
         yield from (("warning", one_line(each)) for each in about)
     except SandwrightError as error:

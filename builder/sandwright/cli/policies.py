@@ -157,9 +157,10 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
-    for remark in remarks(policy, InputTracker(), mounts=registry.declaration(method).mounts) if here else ():
+    properties, mounts = registry.properties(method), registry.declaration(method).mounts
+    image_root = properties.root == "image"
+    for remark in remarks(policy, InputTracker(), mounts=mounts, image_root=image_root) if here else ():
         console.warn(remark)
-    properties = registry.properties(method)
     if properties.foreign_paths and properties.system != policy.facts.os:
         console.warn(properties.foreign_paths)
 

@@ -23,9 +23,9 @@ from sandwright.setup.requirements import how_to_get
 OLDEST = 5
 """The first version of squid for which the configuration is written."""
 
-_DATA = re.compile(r"--(?:datadir|sysconfdir)=(/[^'\s]+/[^'\s]+)")
-_DEFAULT_PREFIX = "/usr/local/squid"
-"""Where squid's build puts all of it; Debian names two directories."""
+_DATA = re.compile(r"--(datadir|sysconfdir|prefix)=(/[^'\s]+)")
+_SETTINGS = ("mime.conf", "errorpage.css")
+"""What squid reads beside the configuration that it is given; passwords may lie there, too."""
 
 _LOCAL = re.compile(r"^ +\|-- ([0-9.]+)\n +/32 host LOCAL$", re.MULTILINE)
 _INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)
@@ -55,10 +55,18 @@ def find_squid() -> InstalledSquid:
         found = said.splitlines()[0] if said else "a squid that names no version"
         raise HostError(f"{program}: {found}; squid {OLDEST} or newer is needed")
     account = re.search(r"--with-default-user=([a-z_][a-z0-9_-]*)", said)
-    data = _DATA.findall(said) or [_DEFAULT_PREFIX]
     return InstalledSquid(
-        program, "--enable-icmp" in said, account[1] if account else "nobody", tuple(dict.fromkeys(data))
+        program, "--enable-icmp" in said, account[1] if account else "nobody", tuple(_data(said))
     )
+
+
+def _data(said: str) -> Iterator[str]:
+    """What a squid reads of its own, by the directories with which it was built: the last of each holds."""
+    built = {"prefix": "/usr/local/squid", **dict(_DATA.findall(said))}
+    data = built.get("datadir", f"{built['prefix']}/share")
+    yield data if data.strip("/").count("/") else f"{data}/squid"
+    settings = built.get("sysconfdir", f"{built['prefix']}/etc")
+    yield from (f"{settings}/{name}" for name in _SETTINGS)
 
 
 @dataclass(frozen=True)

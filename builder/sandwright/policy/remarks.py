@@ -12,14 +12,17 @@ from sandwright.policy.rules import PathRule
 from sandwright.visible import one_line
 
 
-def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tuple[str, ...]:
+def remarks(
+    policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool, image_root: bool = False
+) -> tuple[str, ...]:
     """A line for each grant without effect, each about Git, and each restricted file with several names.
 
     A grant is void where another rule decides at its path, or nothing is there. `inputs` keeps what was asked
-    of the host. `mounts` is that of the method's declaration. Raise UsageError where the policy's own file,
+    of the host. `mounts` is that of the method's declaration; `image_root`: links of the host are not in the
+    sandbox's root. Raise UsageError where the policy's own file,
     or Git's configuration, has several names.
     """
-    absent = _absent(policy) if mounts else ()
+    absent = (*(_absent(policy) if mounts else ()), *(_linked(policy) if image_root else ()))
     found = (*_void(policy), *absent, *_of_git(policy), *_second_names(policy, inputs), *_exposed(policy))
     return tuple(map(one_line, found))
 
@@ -55,6 +58,19 @@ def _absent(policy: ResolvedPolicy) -> Iterator[str]:
         parent = rule.path.rpartition("/")[0] or "/"
         if not (tree.changes_host(parent) if rule.writable else tree.shows_host(parent)):
             yield f"{rule.source}: {rule.written} grants nothing, as there is no {rule.path}"
+
+
+def _linked(policy: ResolvedPolicy) -> Iterator[str]:
+    for rule in policy.filesystem.rules:
+        listed = rule.origin == "listed" and not rule.source.layer.startswith("preset ")
+        if not listed or rule.kind not in ("read", "write") or not rule.through:
+            continue
+        link = rule.through[-1]
+        if not policy.filesystem.tree.shows_host(link.rpartition("/")[0] or "/"):
+            yield (
+                f"{rule.source}: {rule.written} leads through the link {link}, which an image's root lacks: "
+                f"inside, the path is {rule.path}"
+            )
 
 
 def _second_names(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]:

@@ -84,7 +84,12 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     prepared.loosened = found.fields()
     prepared.starts = list(program.words) if program is not None else []
     prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
-    told = remarks(resolved, inputs, mounts=registry.declaration(backend.name).mounts)
+    told = remarks(
+        resolved,
+        inputs,
+        mounts=registry.declaration(backend.name).mounts,
+        image_root=registry.properties(backend.name).root == "image",
+    )
     prepared.notes = [
         *filter(None, notes),
         *told,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandwright.errors import RenderError
 from sandwright.methods.gvisor.outer.render import render_outer
 from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.runtime_spec.render import render_runtime
@@ -18,4 +19,17 @@ def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     if policy.outer != "none":
         return render_outer(policy)
     refuse_few_threads(policy, "gVisor")
+    _refuse_special_files(policy)
     return render_runtime(policy, gvisor=True)
+
+
+def _refuse_special_files(policy: ResolvedPolicy) -> None:
+    """Raise RenderError for a grant that runsc can't mount, in words that name it."""
+    names = {"fifo": "a FIFO", "device": "a device"}
+    for rule in policy.filesystem.rules:
+        kind = policy.facts.kind(rule.path)
+        if rule.origin == "listed" and rule.readable and not rule.private and kind in names:
+            raise RenderError(
+                f"{rule.source}: {rule.kind} {rule.written or rule.path}: {names[kind]}, "
+                "and gVisor mounts files and directories only: take another method, or leave it out"
+            )

@@ -25,7 +25,7 @@ from sandwright.methods.kubernetes.records import JobRecord, owner
 from sandwright.methods.kubernetes.terminal import converse, has_terminal, with_terminal
 from sandwright.methods.kubernetes.travel import REGISTRY, RIGHTS
 from sandwright.signalling import identity
-from sandwright.visible import visible
+from sandwright.visible import message
 
 if TYPE_CHECKING:
     from sandwright.methods.kubernetes.travel.journey import Journey
@@ -62,7 +62,7 @@ def main(words: Sequence[str]) -> int:
     except _Signalled as signalled:
         return 128 + signalled.number
     except SandwrightError as error:
-        say(str(error))
+        say(error.shown())
         return TIME_IS_UP if isinstance(error, TimeIsUp) else REFUSED
 
 
@@ -179,7 +179,7 @@ def read_manifests(directory: Path) -> dict[str, Json]:
 
 def say(line: str) -> None:
     """Tell whoever started it."""
-    os.write(2, f"sandbox: {visible(line)[:_LONGEST]}\n".encode(errors="replace"))
+    os.write(2, f"sandbox: {message(line)[:_LONGEST]}\n".encode(errors="replace"))
 
 
 def _write(piece: bytes) -> None:

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=b189a9a4f95b5d13a305b4b043d0cb63085561863fb4c8c63e437958f4b292f1
+sw_profile=744b4c4c2b51346d9a22f126fb7fcd70cf77679c25adf1683791cdc57e123995
 inside() {
     "$@" \
         /Users/ada/project \
