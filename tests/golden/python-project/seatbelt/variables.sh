@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=b189a9a4f95b5d13a305b4b043d0cb63085561863fb4c8c63e437958f4b292f1
+sw_profile=0e72273a0be88b1cd3864cca1caaca5d30c483a83e385c5e3f34c1f14ef7e893
 inside() {
     "$@" \
         /Users/ada/project \
