@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket as sockets
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,15 @@ pytestmark = pytest.mark.needs("bwrap", "git")
 SAID = b"Git knows no user.name and user.email inside: aider wants to write them into .git/config"
 OPTIONS = ("--preset", "agent-aider", "--method", "bwrap", "--set", "network.mode=none")
 NAMED = "[user]\n\tname = A Person\n\temail = person@example.org\n"
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[None]:
+    """A socket of an agent's name."""
+    with sockets.socket(sockets.AF_UNIX) as made:
+        made.bind(str(path))
+        made.listen()
+        yield
 
 
 @pytest.fixture
@@ -83,3 +95,27 @@ def test_others_are_told_of_nothing(person: Project) -> None:
     assert SAID not in person.run("git", "status", options=OPTIONS).stderr
     process.run("rm", "-r", person.root / ".git")
     assert SAID not in person.run("aider", options=OPTIONS).stderr
+
+
+@pytest.mark.needs("gpg")
+@pytest.mark.parametrize("signs", [True, False])
+def test_a_commit_that_cannot_be_signed_is_explained(project: Project, signs: bool) -> None:
+    """The real gpg has no key here, as it has none inside where ~/.gnupg is denied."""
+    shutil.rmtree(project.root / ".git")
+    process.run("git", "init", "-q", project.root)
+    with (project.root / ".git" / "config").open("a") as file:
+        file.write(f"{NAMED}[commit]\n\tgpgsign = {str(signs).lower()}\n")
+    project.run("true")
+    ended = project.run("git", "commit", "-q", "--allow-empty", "-m", "x")
+    said = b"Git signs commits here (openpgp), and the key can't be reached inside" in ended.stderr
+    assert (ended.returncode != 0, said) == (signs, signs), ended.stderr
+    assert (b"gpg failed to sign" in ended.stderr) is signs
+
+
+def test_an_agent_that_is_open_signs(project: Project) -> None:
+    socket = project.home / "S.gpg-agent"
+    with listening(socket):
+        (project.root / ".git" / "config").write_text(f"{NAMED}[commit]\n\tgpgsign\n")
+        options = ("--set", f"network.unix_sockets=[{socket}]")
+        assert b"Git signs" in project.run("true").stderr
+        assert b"Git signs" not in project.run("true", options=options).stderr

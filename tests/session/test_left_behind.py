@@ -288,3 +288,22 @@ def test_settings_of_agents_that_name_programs_are_told(project: Project) -> Non
     for name in names:
         told = f"new or changed while it ran: {project.root}/{name}: programs of the host may run"
         assert told in done.stderr.decode()
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_a_set_id_file_in_a_directory_that_did_not_change(root: Path, possible: bool) -> None:
+    """One that an earlier look found is looked at always; a new one where the sandbox can make some."""
+    (root / "sub").mkdir()
+    (root / "sub" / "plain").touch()
+    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": [], "absent": []}
+    data |= {"set_id": ["chmod"]} if possible else {}
+    left_behind.look(data, "policy", Clock().since())
+    clock = Clock()
+    while clock.since() <= (root / "sub").lstat().st_ctime_ns:
+        clock = Clock()
+    (root / "owned").write_text("other")
+    (root / "owned").chmod(0o4755)
+    (root / "sub" / "plain").chmod(0o4755)
+    said = "\n".join(left_behind.look(data, "policy", clock.since()))
+    assert f"{root}/owned: a set-user-id" in said
+    assert (f"{root}/sub/plain: a set-user-id" in said) is possible

@@ -107,10 +107,6 @@ DENIED: Mapping[str, tuple[str, ...]] = {
         "~/.local/share/opencode/auth.json",
         "~/.aider/oauth-keys.env",
         "~/.local/state/sandwright",
-        "~/.claude/projects",
-        "~/.claude/history.jsonl",
-        "~/.codex/history.jsonl",
-        "~/.codex/sessions",
         "~/.gemini/google_accounts.json",
         "~/.cursor/mcp.json",
         "~/.local/share/amp",
@@ -206,6 +202,8 @@ _SHELL = (
 )
 _INDEX = "pip inside takes its index and proxies from it; a password belongs into ~/.netrc or a keyring"
 
+_OWN = "an agent's own directory, which policies let it write: a missing name there could not be held"
+
 LEFT: Mapping[str, str] = {
     "~/.bashrc": _SHELL,
     "~/.bash_profile": _SHELL,
@@ -218,6 +216,10 @@ LEFT: Mapping[str, str] = {
     "~/.config/fish/fish_variables": _SHELL,
     "~/.config/pip/pip.conf": _INDEX,
     "~/.pip/pip.conf": _INDEX,
+    "~/.claude/projects": _OWN,
+    "~/.claude/history.jsonl": _OWN,
+    "~/.codex/history.jsonl": _OWN,
+    "~/.codex/sessions": _OWN,
     "~/.cache/huggingface/token": "policies that write ~/.cache could not be held while it is absent",
     "~/.local/share/mkcert": "rootCA.pem is what clients inside trust; the key beside it is denied",
     "$PROJECT/.env": "the project's own, which its programs read: deny it where it holds real secrets",

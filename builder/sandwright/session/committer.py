@@ -1,4 +1,7 @@
-"""Says before aider starts that Git knows nobody who commits: it wants to write somebody into .git/config."""
+"""What Git's configuration asks of a commit that can't be had inside: somebody who commits, a key that signs.
+
+aider wants to write somebody into .git/config where Git knows nobody. A signature needs the person's agent.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,35 @@ def unknown(agent: str, policy: ResolvedPolicy, inputs: InputTracker, *, own_roo
     )
 
 
+_SIGNED = {"commit.gpgsign": "commits", "tag.gpgsign": "tags"}
+_FALSE = ("false", "no", "off", "0")
+_AGENTS = {"openpgp": "S.gpg-agent", "ssh": "ssh"}
+"""By format of signatures: what the name of its agent's socket holds; x509 has that of openpgp."""
+
+
+def unsigned(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> str:
+    """What to do where Git signs and the policy opens no agent's socket; empty elsewhere.
+
+    Included files are not read. A key of ssh's in a file that can be read inside signs without an agent.
+    """
+    found: dict[str, str] = {}
+    for path in _files(policy, own_root=own_root) if policy.facts.git_directories else ():
+        found.update(gitconfig.settings(str(inputs.ask("text", path) or "")))
+    what = [name for key, name in _SIGNED.items() if found.get(key, "false").lower() not in _FALSE]
+    form = found.get("gpg.format", "openpgp").lower()
+    socket = _AGENTS.get(form, _AGENTS["openpgp"])
+    key = found.get("user.signingkey", "").replace("~", policy.facts.home, 1)
+    readable = form == "ssh" and key.startswith("/") and policy.is_path_readable(key.removesuffix(".pub"))
+    if not what or readable or any(socket in path or "agent" in path for path in policy.network.unix_sockets):
+        return ""
+    agent = "$SSH_AUTH_SOCK's path" if form == "ssh" else "the path of `gpgconf --list-dirs agent-socket`"
+    return (
+        f"Git signs {' and '.join(what)} here ({form}), and the key can't be reached inside: commit with "
+        "--no-gpg-sign there and sign outside (git rebase --exec 'git commit --amend --no-edit -S' BASE), or "
+        f"open the agent, which lets a program inside sign anything: network.unix_sockets: [{agent}]"
+    )
+
+
 def _named(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> Iterator[str]:
     for path in _files(policy, own_root=own_root):
         for key, value in gitconfig.settings(str(inputs.ask("text", path) or "")):
@@ -41,9 +73,9 @@ def _named(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> I
 
 
 def _files(policy: ResolvedPolicy, *, own_root: bool) -> Iterator[str]:
-    """The configuration of Git that is seen inside."""
+    """The configuration of Git that is seen inside, what overrides others last."""
     facts, listed = policy.facts, {rule.path for rule in policy.filesystem.rules}
-    for path in (f"{facts.home}/.gitconfig", f"{facts.home}/.config/git/config", "/etc/gitconfig"):
+    for path in ("/etc/gitconfig", f"{facts.home}/.config/git/config", f"{facts.home}/.gitconfig"):
         deciding = policy.filesystem.tree.deciding(path)
         if (path in listed or not own_root) and deciding and deciding[0].readable:
             yield path

@@ -77,11 +77,14 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
     if agent and not registry.properties(backend.name).own_account:  # whose home isn't looked into
         notes.append(committer.unknown(agent, resolved, inputs, own_root=own_root))
+    unsigned = committer.unsigned(resolved, inputs, own_root=own_root)
+    notes.append(unsigned)
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs, say=say)
     prepared.loosened = found.fields()
+    prepared.after["unsigned"] = [unsigned] if unsigned else []
     prepared.starts = list(program.words) if program is not None else []
     prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
     told = remarks(

@@ -283,6 +283,9 @@ _CONFIGURING = {
 }
 """Commands of Git that write its configuration, with the words that follow; after `config` any may."""
 
+_COMMITTING = ("commit", "tag", "merge", "rebase", "cherry-pick", "revert", "am", "pull", "stash")
+"""Commands of Git that make commits or tags, which Git may want to sign."""
+
 _WAY_OUT = (
     "Git's configuration can't be written inside, as it names programs that the host's Git runs: run this "
     "outside, or add filesystem.git: [config]"
@@ -306,6 +309,8 @@ def _hint(argv: list[str], places_: dict[str, list[str]]) -> list[object]:
     if os.path.basename(argv[0]) != "git" or not git or f"{git[0]}/config".lstrip("/") in places_["names"]:
         return []
     words = [word for word in argv[1:] if not word.startswith("-")]
+    if any(word in _COMMITTING for word in words) and places_.get("unsigned"):
+        return [places_["unsigned"][0], False]
     options = [word for word in argv[1:] if word.startswith("-")]
     if words[:1] == ["branch"] and any(each.startswith(("-u", "--set-up", "--unset-up")) for each in options):
         return [_WAY_OUT, True]

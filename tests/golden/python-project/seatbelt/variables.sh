@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=744b4c4c2b51346d9a22f126fb7fcd70cf77679c25adf1683791cdc57e123995
+sw_profile=0e72273a0be88b1cd3864cca1caaca5d30c483a83e385c5e3f34c1f14ef7e893
 inside() {
     "$@" \
         /Users/ada/project \
