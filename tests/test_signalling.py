@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import signalling
-from sandwright.session import cleanup
+from sandwright.session import stale, state
 
 NOBODY = 65534
 
@@ -57,7 +57,7 @@ def test_a_process_of_somebody_else() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="making namespaces takes root")
 def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is of this user, and says of itself what it likes: it is not taken for what a session left."""
-    monkeypatch.setattr(cleanup, "_recorded", lambda _: True)
+    monkeypatch.setattr(state, "read", lambda session: {"session": session})
     words = (
         "unshare",
         "--pid",
@@ -74,6 +74,6 @@ def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
         (inside,) = map(int, Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text().split())
         assert signalling.own(outside.pid)
         assert not signalling.own(inside)
-        assert cleanup._session(outside.pid) == "0" * 16
-        assert cleanup._session(inside) == ""
+        assert stale.marked_with(outside.pid) == "0" * 16
+        assert stale.marked_with(inside) == ""
         outside.kill()

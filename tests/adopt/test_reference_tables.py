@@ -86,7 +86,7 @@ def test_the_policy_has_each_key() -> None:
 
 def test_each_task_is_there_with_its_words() -> None:
     text = reference.texts()["commands"]
-    assert "### `sandwright lint [OPTIONS] [FILE]`\n" in text
+    assert "### `sandwright lint [OPTIONS] [FILE ...]`\n" in text
     assert "### `sandwright explain [OPTIONS] [QUESTION] [SUBJECT] [ARGUMENT ...]`\n" in text
     assert "| `--check` | write nothing; fail when the files differ from what would be rendered |" in text
     assert "| `--[no-]smoke` | smoke-test every image under every runtime |" in text

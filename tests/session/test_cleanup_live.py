@@ -17,7 +17,7 @@ from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.policy.facts import kept
-from sandwright.session import cleanup, stale, state
+from sandwright.session import cleanup, prepare, render_cache, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 
 BEGUN = "import sys; sys.stdin.read()"
@@ -30,6 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, path in (("XDG_RUNTIME_DIR", tmp_path / "run"), ("HOME", tmp_path / "home")):
         path.mkdir(mode=0o700)
         monkeypatch.setenv(name, str(path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     return tmp_path
 
 
@@ -108,6 +109,23 @@ def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None
     assert stale.forget(session)
     assert cleanup.remove(Leftover(cleanup.OURS, "cache", str(path)))
     assert not path.exists()
+
+
+def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However old: `cleanup` starts the launcher in it to remove the session's placeholders."""
+    monkeypatch.setattr(render_cache, "MOST", 0)
+    rendered = here / "home/.cache/sandwright/sessions/rendered"
+    for name in ("a1", "b2"):
+        (rendered / name).mkdir(parents=True)
+        os.utime(rendered / name, (0, 0))
+    with _session() as ended:
+        session = _record(here, ended, directory=str(rendered / "a1"))
+        ended.communicate()
+    prepare.sweep("")
+    assert [path.name for path in rendered.iterdir()] == ["a1"]
+    assert stale.forget(session)
+    prepare.sweep("")
+    assert list(rendered.iterdir()) == []
 
 
 @pytest.mark.parametrize(

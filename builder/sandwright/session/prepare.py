@@ -37,7 +37,16 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import committer, hostprogram, persistent, preflights, render_cache, trust, writable
+from sandwright.session import (
+    committer,
+    hostprogram,
+    persistent,
+    preflights,
+    render_cache,
+    state,
+    trust,
+    writable,
+)
 from sandwright.session.deciding import deciding
 from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
@@ -251,7 +260,11 @@ def _holds(directory: Path, artifacts: Iterable[Artifact]) -> bool:
 
 
 def sweep(used: str) -> None:
-    """Remove the oldest of what is kept, and what a killed process left half-made; never `used`."""
+    """Remove the oldest of what is kept, and what a killed process left half-made.
+
+    Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
+    """
+    in_use = {used, *(str(data.get("directory")) for data in state.read_all())}
     cache = Path(places.cache())
     rendered = cache / "rendered"
     for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*")):
@@ -259,7 +272,7 @@ def sweep(used: str) -> None:
     for folder, pattern in ((cache, "*.json"), (rendered, "[0-9a-f]*")):
         found = sorted(folder.glob(pattern), key=_age)
         for path in found[render_cache.MOST :]:
-            if str(path) != used:
+            if str(path) not in in_use:
                 _remove_after(path, 24 * 3600)
 
 
