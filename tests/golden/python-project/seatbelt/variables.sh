@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=0e72273a0be88b1cd3864cca1caaca5d30c483a83e385c5e3f34c1f14ef7e893
+sw_profile=3caecbd8fff665068308be71ad84100a7157b9239a1b64d5a27c9ba954e9cc59
 inside() {
     "$@" \
         /Users/ada/project \
