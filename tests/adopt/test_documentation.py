@@ -133,7 +133,7 @@ def test_what_is_run_elsewhere_is(block: Block) -> None:
     )
 
 
-OURS = {"lint", "test", "bench", "docs", "pytest", "prove", "hello", "sandbox.run"}
+OURS = {"constraints", "lint", "test", "bench", "docs", "pytest", "prove", "hello", "sandbox.run"}
 """Tasks of this checkout, and of the pages' own examples, which `sandwright` doesn't have."""
 
 

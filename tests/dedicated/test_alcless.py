@@ -190,7 +190,8 @@ def test_what_the_workflow_does_on_macos_is_done_with_the_stand_in(tmp_path: Pat
         [program], capture_output=True, text=True, timeout=120, check=False, env={"PATH": path, **own}
     )
     assert (said.returncode, said.stdout.splitlines()[-2]) == (0, "as it should be"), said
-    assert [each.name for each in tmp_path.iterdir()] == ["stand-in"]
+    state = {".cache", ".config", ".local"}  # sandwright's own, made when it renders
+    assert {each.name for each in tmp_path.iterdir()} - state == {"stand-in"}
 
 
 def test_no_set_id_file_comes_back(tmp_path: Path) -> None:

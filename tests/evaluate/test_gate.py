@@ -120,8 +120,8 @@ FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept":
 
 
 def _without(path: str) -> Callable[..., MountPlan]:
-    def plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
-        found = mount_plan(policy, root=root)
+    def plan(policy: ResolvedPolicy, *, root: Root, **more: bool) -> MountPlan:
+        found = mount_plan(policy, root=root, **more)
         mounts = tuple(each for each in found.mounts if each.target != path)
         covers = tuple(each for each in found.covers if each.path != path)
         assert (mounts, covers) != (found.mounts, found.covers)
@@ -131,8 +131,8 @@ def _without(path: str) -> Callable[..., MountPlan]:
 
 
 def _widened(path: str) -> Callable[..., MountPlan]:
-    def plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
-        found = mount_plan(policy, root=root)
+    def plan(policy: ResolvedPolicy, *, root: Root, **more: bool) -> MountPlan:
+        found = mount_plan(policy, root=root, **more)
         mounts = tuple(
             dataclasses.replace(each, writable=True) if each.target == path else each for each in found.mounts
         )

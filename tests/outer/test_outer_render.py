@@ -43,7 +43,7 @@ FACTS = HostFacts(
     gid=0,
     user="root",
     entries={
-        **dict.fromkeys(("/home", "/home/u", "/home/u/p", "/home/u/p/secrets"), HostEntry("directory")),
+        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/secrets"), HostEntry("directory")),
         **dict.fromkeys(("/srv", "/srv/data"), HostEntry("directory")),
         "/home/u/p/token": HostEntry("file"),
     },
@@ -129,6 +129,8 @@ def test_the_host_is_below_a_directory_of_its_own() -> None:
     targets = [word.split("dst=")[1].split(",")[0] for word in mounts if "dst=" in word]
     assert sorted(targets) == [
         "/host/home/u/p",
+        "/host/home/u/p/.sandbox",
+        "/host/home/u/p/sandbox.yaml",
         "/host/home/u/p/secrets",
         "/host/home/u/p/token",
         "/host/srv/data",

@@ -54,13 +54,13 @@ def test_a_rendered_launcher_holds_it(project: Project) -> None:
     assert project.sandwright("run", "--", "true", cwd=other).returncode == 0
     project.policy.write_text(
         "schema: 1\nmethod: bwrap\nextends: []\n"
-        "filesystem: {read: [/usr], write: [$PROJECT, ~/.cache, ~/.local]}\n"
+        "filesystem: {read: [/usr], write: [$PROJECT, ~/.cache, ~/.local/state]}\n"
         "environment: {pass: [PATH, HOME]}\n"
     )
     rendered = project.sandwright("render")
     assert rendered.returncode == 0, rendered.stderr
     script = (
-        "find ~/.cache ~/.local -type f; for f in ~/.cache/sandwright ~/.cache/sandwright/sessions "
+        "find ~/.cache ~/.local/state -type f; for f in ~/.cache/sandwright ~/.cache/sandwright/sessions "
         "~/.local/state/sandwright/keys; do touch $f/x && echo wrote $f; mv $f ~/.cache/y && echo moved $f; "
         "done; echo x >~/.cache/free && echo free"
     )

@@ -47,8 +47,8 @@ class Declaration:
     their arguments, whatever the policy's filter says. `enforces` is False for the method
     that is no sandbox. `mounts`: a path is granted by a mount, which needs it to be there. `preset_limits` is
     why it keeps no limit of a preset, empty where it may. `outer_control_groups` are those of an outer
-    container, by engine. `other_account`: it runs as an account to which the caller's directories of mode 0700
-    are closed.
+    container, by engine. `other_account`: it runs as an account to which the caller's directories of mode
+    0700 are closed.
     """
 
     method: str

@@ -19,6 +19,7 @@ from sandwright.verify.fixture import Fixture
 from sandwright.verify.listeners import CanaryListeners
 from sandwright.verify.matrix import METHODS as PROVED
 from sandwright.verify.probe import Probe
+from sandwright.verify.reserved_state import ReservedState
 from sandwright.verify.subject import Canaries, ProofSubject
 from sandwright.verify.work.probe import work_probes
 
@@ -221,6 +222,9 @@ def _features(probe: Probe, method: str) -> Iterator[str]:
             yield feature
 
 
+_PLANTED = ReservedState((Path("/planted/sessions"),), (Path("/planted/state"),), (Path("/planted/lib"),))
+
+
 def _probes(method: str) -> tuple[Probe, ...]:
     """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
     fixture = Fixture(Path("/planted"), "word", "plain")
@@ -241,6 +245,6 @@ def _probes(method: str) -> tuple[Probe, ...]:
         policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
         remote = "none is started" if registry.properties(method).travels else ""
-        subject = ProofSubject(method, policy, fixture, listeners, canaries, remote, word="word")
+        subject = ProofSubject(method, policy, fixture, listeners, canaries, remote, _PLANTED, word="word")
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}
     return tuple(probe for name, probe in found.items() if ": " not in name)

@@ -145,12 +145,6 @@ def _is_empty(private: PathRule, asked: Asked) -> bool:
     return not kernels or is_inside(asked.path, "/dev/shm")  # noqa: S108 - a name only
 
 
-def _can_appear(policy: ResolvedPolicy, asked: Asked) -> bool:
-    """Whether it is about writing a protected name that doesn't exist."""
-    rules = policy.filesystem.tree.deciding(asked.path) if asked.kind == "write" else ()
-    return bool(rules) and rules[0].origin == "protected" and policy.facts.kind(rules[0].path) is None
-
-
 def why_looser(
     policy: ResolvedPolicy, asked: Asked, findings: Mapping[str, RenderFinding], sandbox: ReadBack
 ) -> str:
@@ -161,6 +155,4 @@ def why_looser(
             return found.reason
         if found and found.kind == "degraded":
             return f"{found.reason}; accepted: {found.accepted}"
-    if policy.outer != "none" and _can_appear(policy, asked):
-        return "a protected name that doesn't exist yet can be made: no placeholders are put into a container"
     return sandbox.why_looser(policy, asked)
