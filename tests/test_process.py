@@ -128,6 +128,28 @@ def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert process.find("tool") is None
 
 
+@pytest.mark.parametrize("way", ["directory", "link", "linked directory"])
+def test_programs_below_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """A sandbox of another project may have put them there: neither we nor a child take one."""
+    bins, good, linked = tmp_path / "other/.venv/bin", tmp_path / "good", tmp_path / "linked"
+    for folder in (bins, good, linked):
+        folder.mkdir(parents=True)
+    for folder in (bins, good):
+        (folder / "tool").write_text(f"#!/bin/sh\necho {folder}\n")
+        (folder / "tool").chmod(0o755)
+    (linked / "tool").symlink_to(bins / "tool")
+    (tmp_path / "to").symlink_to(bins)
+    first = {"directory": bins, "link": linked, "linked directory": tmp_path / "to"}[way]
+    monkeypatch.setenv("PATH", f"{first}:{good}:/usr/bin:/bin")
+    monkeypatch.setattr(process, "_avoided", [process._nothing])
+    assert process.run("tool").text == str(bins), "without a policy it is any directory"
+    (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
+    assert process.run("tool").text == str(good)
+    assert str(bins) not in process.run("/bin/sh", "-c", 'echo "$PATH"').text
+    (good / "tool").unlink()
+    assert process.find("tool") is None
+
+
 def test_a_program_that_is_being_written_is_started_when_it_is_done(tmp_path: Path) -> None:
     """A descriptor of it may be in another thread's child, which has not run its own program yet."""
     program = tmp_path / "program"

@@ -93,7 +93,7 @@ def file_at(directory: Path, revision: str, path: str) -> bytes:
 
 
 def _git(directory: Path, *words: str) -> process.Result:
-    environment = {**os.environ, **OFFLINE, "LC_ALL": "C"}
+    environment = {**os.environ, **OFFLINE, "LC_ALL": "C", "PATH": process.search_path()}
     argv = ("git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-C", str(directory), *words)
     if blocking := blocking_file(directory):
         raise CommandFailed(argv, 128, f"{blocking} is no regular file, and Git would wait at it")

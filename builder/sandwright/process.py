@@ -58,13 +58,17 @@ def which(program: str, *, hint: str = "") -> str:
 
 
 def find(program: str) -> str | None:
-    """The path of a program, or None. Looks where `which` looks, but never where `avoid` says."""
+    """The path of a program, or None. Looks where `which` looks, but not where a sandbox can have put it.
+
+    That is below a project (`below_project`), and where `avoid` says.
+    """
     if os.sep in program:
         return shutil.which(program)
-    for folder in (*search_path().split(os.pathsep), *_SYSTEM):
-        found = shutil.which(program, path=folder)
-        if found is not None and leads(found, _avoided[-1]) is not None:
-            return found
+    for folder in (*_absolute(), *_SYSTEM):
+        if shutil.which(program, path=folder):
+            found = f"{os.path.realpath(folder)}/{program}"
+            if leads(found, _plantable) is not None:
+                return found
     return None
 
 
@@ -77,12 +81,26 @@ def avoid(changes: Callable[[str], bool]) -> None:
 
 
 def search_path() -> str:
-    """The directories of PATH, without relative ones and those to avoid; then links are resolved."""
-    folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
-    if _avoided != [_nothing]:
-        real = map(os.path.realpath, folders)
-        folders = [each for each in real if leads(f"{each}/x", _avoided[-1]) and os.pathsep not in each]
-    return os.pathsep.join(folders)
+    """The directories of PATH without links, relative ones and those that a sandbox can write."""
+    real = map(os.path.realpath, _absolute())
+    return os.pathsep.join(each for each in real if os.pathsep not in each and not _plantable(each))
+
+
+def _absolute() -> list[str]:
+    """The directories of PATH, without relative ones."""
+    return [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
+
+
+def below_project(path: str) -> bool:
+    """Whether a canonical path is, or is below, a directory with a `sandbox.yaml`.
+
+    What is there may come from a sandbox of that project, whichever project we work for now.
+    """
+    while path.strip("/"):  # a project that is all of the host would leave no programs
+        if os.path.lexists(f"{path}/sandbox.yaml"):
+            return True
+        path = path.rpartition("/")[0]
+    return False
 
 
 def leads(path: str, changes: Callable[[str], bool]) -> str | None:
@@ -114,6 +132,11 @@ def _parts(path: str) -> list[str]:
 
 def _nothing(_: str) -> bool:
     return False
+
+
+def _plantable(path: str) -> bool:
+    """Whether a sandbox can have written a canonical path: this one (`avoid`), or one of another project."""
+    return _avoided[-1](path) or below_project(path)
 
 
 _avoided: list[Callable[[str], bool]] = [_nothing]
@@ -180,7 +203,7 @@ def start(
             stdin=_input(stdin),
             stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE if stderr is None else stderr,
-            env=dict(os.environ, PATH=search_path()) if env is None and _avoided != [_nothing] else env,
+            env=dict(os.environ, PATH=search_path()) if env is None else env,
             cwd=cwd,
             pass_fds=tuple(pass_fds),
             start_new_session=True,

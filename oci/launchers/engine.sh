@@ -29,7 +29,7 @@ sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/variables.sh") || refuse "$sw_here/va
 # shellcheck source-path=SCRIPTDIR source=variables.sh
 . "$sw_here/variables.sh"
 
-# Programs are taken from directories that nobody inside can write. The command gets PATH as it was given.
+# Programs are taken from directories that no sandbox can write. The command gets PATH as it was given.
 below() { # PATH DIRECTORY ...: it is in one of them
     sw_sought=$1
     shift
@@ -37,6 +37,14 @@ below() { # PATH DIRECTORY ...: it is in one of them
         case $sw_sought/ in
         "$sw_directory"/*) return 0 ;;
         esac
+    done
+    return 1
+}
+below_project() { # PATH: a directory on the way to it has a sandbox.yaml, whose sandbox may have filled it
+    sw_above=$1
+    while [ -n "${sw_above%/}" ]; do
+        if [ -e "$sw_above/sandbox.yaml" ] || [ -L "$sw_above/sandbox.yaml" ]; then return 0; fi
+        sw_above=${sw_above%/*}
     done
     return 1
 }
@@ -50,11 +58,11 @@ sw_programs=$(
         esac
         case $PWD in
         (*:*) ;;
-        (*) inside below "$PWD" || printf '%s:' "$PWD" ;;
+        (*) inside below "$PWD" || below_project "$PWD" || printf '%s:' "$PWD" ;;
         esac
     done
 )
-[ -n "$sw_programs" ] || refuse 'every directory of PATH can be written by the sandbox'
+[ -n "$sw_programs" ] || refuse 'every directory of PATH can be written by the sandbox, or is below a sandbox.yaml'
 PATH=${sw_programs%:}
 
 # What was rendered with this file, and what it was rendered for, is still what it was.

@@ -89,6 +89,16 @@ def test_how_it_ends(words: tuple[str, ...], status: int, project: Path) -> None
     assert result.status == status, result.text + result.stderr
 
 
+@pytest.mark.parametrize("option", ["--json", "--markdown", "--sarif"])
+def test_no_report_goes_through_a_link_of_the_project(project: Path, option: str) -> None:
+    (project.parent / "other").mkdir()
+    (project / "report").symlink_to("../other")
+    ended = _diff(project, "--method", "bwrap", option, "report/file", "sandbox.yaml", "sandbox.yaml")
+    assert ended.status not in (0, 1)
+    assert "report is a symbolic link to ../other" in ended.stderr
+    assert not list((project.parent / "other").iterdir())
+
+
 @pytest.mark.needs("git")
 def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path) -> None:
     """Nor does it fetch: a repository's configuration says how that is done."""

@@ -91,6 +91,18 @@ def test_strange_files_are_found_and_left_alone(project: Path, claimed: bool) ->
     assert (folder / "notes").read_text() == "somebody's\n"
 
 
+@pytest.mark.parametrize("name", ["podman/launch", "launch", ".hidden"])
+def test_what_no_method_of_the_policy_renders_to_is_found(project: Path, name: str) -> None:
+    """A launcher that the check compares with nothing would pass with it."""
+    assert _run("render", cwd=project).status == 0
+    assert _run("render", "--check", cwd=project).status == 0
+    (project / ".sandbox" / name).parent.mkdir(exist_ok=True)
+    (project / ".sandbox" / name).write_text("#!/bin/sh\n")
+    checked = _run("render", "--check", cwd=project)
+    assert checked.status == 12
+    assert f".sandbox/{name.split('/', maxsplit=1)[0]} (not ours)" in checked.stderr
+
+
 @pytest.mark.parametrize("kind", ["strange", "left over", "link"])
 def test_names_of_strangers_begin_no_line(kind: str, project: Path) -> None:
     """CI obeys lines that begin with `::`, and a project's author names the files."""

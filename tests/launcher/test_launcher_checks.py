@@ -98,8 +98,23 @@ def test_programs_come_from_where_nobody_inside_can_write(tmp_path: Path, drive:
     assert said == f"{wanted}\n{given}\n"
     for none in (f"{tmp_path}/p/bin", "bin", f"{tmp_path}/a:b"):
         ended = drive(f"writable={tmp_path}/p", "path", PATH=none, status=125)
-        assert ended.stderr == "sandbox: every directory of PATH can be written by the sandbox\n"
+        said = "every directory of PATH can be written by the sandbox, or is below a sandbox.yaml"
+        assert ended.stderr == f"sandbox: {said}\n"
     assert drive("path", PATH="").stdout.startswith("/usr/")
+
+
+def test_no_program_comes_from_below_a_project(tmp_path: Path, drive: Drive) -> None:
+    """A sandbox of that project may have written it, and so may one that made what a link leads to."""
+    for name in ("other/.venv/bin", "good", "linked"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
+    for name in ("other/.venv/bin/x", "good/y"):
+        (tmp_path / name).touch(0o755)
+    (tmp_path / "linked" / "x").symlink_to(tmp_path / "other/.venv/bin/x")
+    (tmp_path / "also").symlink_to("other")
+    path = ":".join(f"{tmp_path}/{name}" for name in ("other/.venv/bin", "also", "linked", "good"))
+    wanted = [f"{tmp_path}/linked:{tmp_path}/good", path, "none", f"{tmp_path}/good/y", ""]
+    assert drive("path", "find=x", "find=y", PATH=path).stdout.split("\n") == wanted
 
 
 def test_a_program_is_found(tmp_path: Path, drive: Drive) -> None:

@@ -108,6 +108,15 @@ def test_the_event_is_told_at_the_end(native: Project) -> None:
     assert event["command"] == "sh"
 
 
+def test_no_event_goes_through_a_link(native: Project) -> None:
+    """A sandbox of the project that the file lies in may have made it."""
+    file = native.home / "events"
+    file.symlink_to("victim")
+    ended = native.run("sh", "-c", "exit 5", options=("--telemetry", str(file)))
+    assert (ended.returncode, b"events is a symbolic link to victim" in ended.stderr) == (5, True)
+    assert not (native.home / "victim").exists()
+
+
 def test_a_file_that_cant_be_written_leaves_the_status(native: Project) -> None:
     ended = native.run("sh", "-c", "exit 5", options=("--telemetry", str(native.home)))
     assert ended.returncode == 5

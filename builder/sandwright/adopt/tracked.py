@@ -31,7 +31,7 @@ def ignored_directories(directory: Path) -> frozenset[str]:
 def _listed(directory: Path, *options: str) -> list[str]:
     words = [*(word for each in _OWN for word in ("-c", each)), "ls-files", "-z", *options]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environ |= OFFLINE
+    environ |= OFFLINE | {"PATH": process.search_path()}
     if blocking_file(directory):
         return []
     try:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 """Beside a method's artifacts: the digest of each."""
+
+_BESIDE = (".gitignore", "policy.schema.json")
+"""What `init` and `render` write beside the directories of methods."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,20 @@ def changes(rendered: Rendered, directory: Path) -> Changes:
         removed,
         tuple(name for name in extra if name not in removed),
     )
+
+
+def unrendered(out: Path, methods: Collection[str]) -> list[str]:
+    """What lies beside the directories of methods, in which a launcher would be that nothing compares.
+
+    What `init` and `render` write there themselves is none.
+    """
+    names = sorted(os.listdir(out)) if out.is_dir() else []  # noqa: PTH208 - names are compared
+    extra = (name for name in names if name not in methods and not _written_beside(out / name))
+    return [one_line(f"{out / name} (not ours)") for name in extra]
+
+
+def _written_beside(path: Path) -> bool:
+    return path.name in _BESIDE and path.is_file() and not path.is_symlink()
 
 
 def content(path: Path) -> bytes:

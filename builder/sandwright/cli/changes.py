@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.checked import Checked
@@ -39,6 +38,7 @@ def diff(
     from sandwright.change.pair import read_pair  # noqa: PLC0415
     from sandwright.change.report import as_json, as_markdown, as_sarif, as_text  # noqa: PLC0415
     from sandwright.check.patience import TooLong, time_limit  # noqa: PLC0415
+    from sandwright.outputs import write_output  # noqa: PLC0415
 
     if not new and not revisions:
         raise UsageError("usage: sandwright diff OLD NEW, or sandwright diff --revisions OLD [NEW]")
@@ -59,7 +59,7 @@ def diff(
     )
     for file, content in outputs:
         if file:
-            _write(file, content())
+            write_output(file, content())
     _judge(report)
     if silent := [name for name in report.found.silent if name in (method or ())]:
         raise VerdictError(f"{', '.join(silent)} takes neither policy, so nothing was compared for it")
@@ -86,13 +86,6 @@ def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, 
     found = compare(before, after, [*asked] or explained)
     seen = witnesses(pair, (before, after), found, prover(found.methods)) if prove else ()
     return ChangeReport(old, new, found, after.facts, seen)
-
-
-def _write(file: str, content: bytes) -> None:
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
-
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(Path(file), content)
 
 
 def _judge(report: ChangeReport) -> None:

@@ -37,7 +37,7 @@ def check_image(
     from sandwright.check.finding import Waiver  # noqa: PLC0415
     from sandwright.check.image import check_image as run_checks  # noqa: PLC0415
     from sandwright.check.structure import read_tests  # noqa: PLC0415
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+    from sandwright.outputs import write_output  # noqa: PLC0415
 
     path = image_path(image, Path(output))
     waivers = [Waiver.parse(text) for text in accept or ()]
@@ -60,7 +60,7 @@ def check_image(
         ]
     for file, content in ((json, report.to_json), (sarif, report.to_sarif), (junit, report.to_junit)):
         if file:
-            write_atomically(Path(file), content(checked))
+            write_output(file, content(checked))
     for one in checked:
         _show(one)
     for line in other:

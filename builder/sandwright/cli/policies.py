@@ -32,7 +32,7 @@ def render(
     diff: bool = False,
 ) -> Checked:
     """Render the artifacts of a policy, with a manifest of their digests."""
-    from sandwright.cli.artifacts import changes  # noqa: PLC0415
+    from sandwright.cli.artifacts import changes, unrendered  # noqa: PLC0415
     from sandwright.methods.registry import declaration  # noqa: PLC0415
     from sandwright.methods.registry import render as render_method  # noqa: PLC0415
     from sandwright.policy.installation import refuse_changeable, refuse_replaceable  # noqa: PLC0415
@@ -62,7 +62,9 @@ def render(
         elif not check:
             found.apply()
             _say(found, len(rendered.artifacts))
-    if check and stale:
+    if check:
+        stale += unrendered(Path(out), {*resolved.methods, *(method or ())})
+    if stale and check:
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
     return checked
 

@@ -216,6 +216,7 @@ class PrivateApt:
     def _run(self, *words: str, timeout: float = RESOLVE_TIMEOUT) -> process.Result:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("L")}
         environment |= {"APT_CONFIG": str(self.root / "apt.conf"), "LC_ALL": "C.UTF-8"}
+        environment["PATH"] = process.search_path()
         return process.run(*words, env=environment, timeout=timeout, check=False)
 
     def _sources(self) -> str:

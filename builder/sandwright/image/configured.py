@@ -159,7 +159,7 @@ def _contained(mode: str) -> list[str]:
 @contextlib.contextmanager
 def _mmdebstrap(system: DebianSystem, mode: str, place: Path, cancelled: Event) -> Iterator[_Output]:
     environment = {
-        "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
+        "PATH": os.pathsep.join([process.search_path(), "/usr/sbin", "/sbin"]),
         "HOME": "/nonexistent",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",

@@ -23,14 +23,13 @@ is in use. It holds no argument of the command and no variable: of the command o
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-from sandwright.places import error
+from sandwright.outputs import append_output
 
 SCHEMA = 1
 
@@ -78,7 +77,8 @@ def tell(
     ended = time.time()
     data = event(record, status, ended, denials)
     if record["after"]["telemetry"]:
-        _append(record["after"]["telemetry"], data)
+        line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
+        append_output(record["after"]["telemetry"], line)
     if span:
         _span(record["began"], ended, data)
 
@@ -95,19 +95,6 @@ def _how(status: int | None) -> str:
             return "signalled"
         case _:
             return "exited"
-
-
-def _append(file: str, data: Mapping[str, object]) -> None:
-    """One write, so that lines of sessions that end together stay whole (write(2), O_APPEND)."""
-    line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
-    except OSError as fault:
-        raise error(f"{file} can't be written: {fault.strerror}") from fault
 
 
 def _span(began: float, ended: float, data: Mapping[str, object]) -> None:

@@ -10,12 +10,12 @@ from sandwright.errors import UsageError
 from sandwright.host import collect_host
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
+from sandwright.outputs import write_output
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
-from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.session import persistent, preflights
 from sandwright.session.prepare import chosen, load, resolved_here
 from sandwright.session.request import RunRequest
@@ -116,9 +116,7 @@ def write(
     """
     for name, make in ((json, encode), (junit, _junit), (html, lambda report: page(report, faults))):
         if name:
-            target = Path(name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(target, make(report))
+            write_output(name, make(report))
 
 
 _junit = junit

@@ -84,7 +84,24 @@ bool is_writable_inside(const struct run *run, const char *path)
     return false;
 }
 
-/* Programs are taken from directories that nobody inside can write. The command gets PATH as it was given. */
+/* Whether a canonical path is, or is below, a directory with a sandbox.yaml: a sandbox of that project may have made
+ * it. A project that is all of the host would leave no programs. */
+static bool is_below_project(const char *path)
+{
+    struct stat status;
+    for (char *above = text("%s", path); above[strspn(above, "/")] != '\0'; *strrchr(above, '/') = '\0')
+        if (lstat(text("%s/sandbox.yaml", above), &status) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a sandbox can have written a canonical path: this one, or one of another project. */
+static bool is_plantable(const struct run *run, const char *path)
+{
+    return is_writable_inside(run, path) || is_below_project(path);
+}
+
+/* Programs are taken from directories that no sandbox can write. The command gets PATH as it was given. */
 void check_path(struct run *run)
 {
     const char *given = getenv("PATH");
@@ -93,12 +110,12 @@ void check_path(struct run *run)
     while ((part = strsep(&search, ":")) != NULL) {
         struct stat status;
         if (*part != '/' || realpath(part, real) == NULL || stat(real, &status) != 0 || !S_ISDIR(status.st_mode) ||
-            access(real, X_OK) != 0 || strchr(real, ':') != NULL || is_writable_inside(run, real))
+            access(real, X_OK) != 0 || strchr(real, ':') != NULL || is_plantable(run, real))
             continue;
         path = text("%s%s%s", path, *path == '\0' ? "" : ":", real);
     }
     if (*path == '\0')
-        refuse("every directory of PATH can be written by the sandbox");
+        refuse("every directory of PATH can be written by the sandbox, or is below a sandbox.yaml");
     run->given_path = given == NULL ? "" : text("%s", given);
     run->path = path;
     if (given != NULL && setenv("PATH", path, 1) != 0)
@@ -112,7 +129,7 @@ const char *find_program(const struct run *run, const char *name)
         struct stat status;
         const char *path = text("%s/%s", part, name);
         if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 &&
-            realpath(path, real) != NULL && !is_writable_inside(run, real))
+            realpath(path, real) != NULL && !is_plantable(run, real))
             return path;
     }
     return NULL;

@@ -10,7 +10,8 @@ from typing import Any
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.rootfs.unpacking.store import encode, write_atomically
+from sandwright.outputs import write_output
+from sandwright.rootfs.unpacking.store import encode
 from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
 from sandwright.verify.verdict import ProbeFinding, Verdict, combine
 
@@ -181,9 +182,8 @@ def _suite(row: ImageRow, started: str) -> JunitSuite:
 
 def write_report(report: ImageReport, output: Path) -> None:
     """Write `report.json` and `junit.xml` into `output`, each whole or not at all."""
-    output.mkdir(parents=True, exist_ok=True)
-    write_atomically(output / "report.json", encode(report.to_json()))
-    write_atomically(output / "junit.xml", junit(report))
+    write_output(f"{output}/report.json", encode(report.to_json()))
+    write_output(f"{output}/junit.xml", junit(report))
 
 
 def read_report(output: Path) -> ImageReport | None:

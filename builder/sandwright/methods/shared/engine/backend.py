@@ -102,7 +102,7 @@ class EngineBackend(Launched):
 
         if not (said := missing(image := default_image())):
             return None
-        settings = {**os.environ, **self.settings(collect_host())}
+        settings = {**os.environ, "PATH": process.search_path(), **self.settings(collect_host())}
         words = ("image", "inspect", "--format", "{{.Id}}", f"sandwright/{image}:latest")
         if process.run(self.name, *words, check=False, timeout=ASKING, env=settings):
             return None
@@ -112,7 +112,7 @@ class EngineBackend(Launched):
         """What the runtime behind the engine says of its version."""
         found = process.run(
             *(self.name, *self.version_query), timeout=ASKING, check=False,
-            env={**os.environ, **self.settings(host)},
+            env={**os.environ, "PATH": process.search_path(), **self.settings(host)},
         )  # fmt: skip
         return found.text
 

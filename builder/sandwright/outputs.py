@@ -1,0 +1,84 @@
+"""Writes the files that a caller names, such as reports: through no link that a sandbox may have made.
+
+Links are followed only on the way of an absolute path, up to the first directory of a project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from sandwright.errors import HostError
+from sandwright.process import below_project
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def write_output(file: str, content: bytes) -> None:
+    """Write a file whole or not at all, and missing directories; a link in the file's place is replaced.
+
+    Raise HostError for a link on the way, and where it can't be written.
+    """
+    with _folder(file) as (folder, name):
+        part = f".{name}.{os.getpid()}.part"
+        try:
+            with open(os.open(part, _NEW, 0o666, dir_fd=folder), "wb") as written:  # noqa: PTH123 - a descriptor
+                written.write(content)
+                written.flush()
+                os.fsync(written.fileno())
+            os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=folder)
+
+
+def append_output(file: str, line: bytes) -> None:
+    """Append to a file of this user in one write, so that lines of several writers stay whole (write(2)).
+
+    Raise HostError for a link on the way or in the file's place, and where it can't be written.
+    """
+    with _folder(file) as (folder, name):
+        _refuse_link(name, folder, file)
+        descriptor = os.open(name, _APPENDED, 0o600, dir_fd=folder)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _folder(file: str) -> Iterator[tuple[int, str]]:
+    """The directory of a file, open, and the file's name in it. Errors of the system become HostError."""
+    *parts, name = file.split("/")
+    reached = "/" if file.startswith("/") else ""
+    try:
+        folder = os.open(reached or ".", _DIRECTORY)
+        try:
+            for part in filter(None, parts):
+                following = bool(reached) and not below_project(reached)
+                above, folder = folder, _opened(part, folder, file, following=following)
+                os.close(above)
+                reached = reached and os.path.realpath(f"{reached}/{part}")
+            yield folder, name
+        finally:
+            os.close(folder)
+    except OSError as fault:
+        raise HostError(f"{file} can't be written: {fault.strerror}") from fault
+
+
+def _opened(part: str, above: int, file: str, *, following: bool) -> int:
+    """A directory in one that is open; made where there is none."""
+    if not following:
+        _refuse_link(part, above, file)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, dir_fd=above)
+    return os.open(part, _DIRECTORY | (0 if following else os.O_NOFOLLOW), dir_fd=above)
+
+
+def _refuse_link(name: str, folder: int, file: str) -> None:
+    with contextlib.suppress(OSError):
+        target = os.readlink(name, dir_fd=folder)
+        raise HostError(f"{file} can't be written: {name} is a symbolic link to {target}: name its target")

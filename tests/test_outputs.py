@@ -1,0 +1,67 @@
+"""Files that a caller names are written through no link that a sandbox may have made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sandwright.errors import HostError
+from sandwright.outputs import append_output, write_output
+
+WAYS = ["relative", "absolute", "absolute through a link"]
+
+
+def _named(way: str, project: Path, file: str) -> str:
+    (project.parent / "to").symlink_to(project)
+    return {"relative": file, "absolute": f"{project}/{file}"}.get(way, f"{project.parent}/to/{file}")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    (made / "sandbox.yaml").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("write", [write_output, append_output])
+def test_no_directory_is_a_link(project: Path, way: str, write: Callable[[str, bytes], None]) -> None:
+    (project / "reports").symlink_to("../other")
+    for file in ("reports/file", "reports/new/file"):
+        with pytest.raises(HostError, match=r"reports is a symbolic link to \.\./other"):
+            write(_named(way, project, file), b"theirs")
+        (project.parent / "to").unlink()
+    assert [each.read_text() for each in (project.parent / "other").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_in_new_directories(project: Path, way: str) -> None:
+    file = _named(way, project, "reports/./new//file")
+    for content in (b"one", b"two"):
+        write_output(file, content)
+        assert (project / "reports/new/file").read_bytes() == content
+    append_output(file, b" three")
+    assert (project / "reports/new/file").read_bytes() == b"two three"
+    assert [each.name for each in (project / "reports/new").iterdir()] == ["file"]
+
+
+def test_a_link_in_the_place_of_the_file(project: Path) -> None:
+    (project / "file").symlink_to("../other/file")
+    with pytest.raises(HostError, match="file is a symbolic link"):
+        append_output("file", b"theirs")
+    write_output("file", b"report")
+    assert (project / "file").read_bytes() == b"report"
+    assert (project.parent / "other/file").read_text() == "mine"
+
+
+def test_what_cant_be_written(project: Path) -> None:
+    for file in ("sandbox.yaml/file", "../other", ""):
+        with pytest.raises(HostError, match="can't be written"):
+            write_output(file, b"")
+    assert [each.name for each in project.iterdir()] == ["sandbox.yaml"]
