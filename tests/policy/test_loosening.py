@@ -164,8 +164,12 @@ def test_what_the_user_and_the_operator_say_needs_no_word() -> None:
 
 
 def test_limits_are_not_lifted() -> None:
-    user = "resources: {pids: 100, memory: 1GiB}"
-    assert _found("resources: {pids: 50}", user=user) == []
+    user = "resources: {pids: 100, memory: 1GiB, time: 2s, files: 64}"
+    assert _found("resources: {pids: 50, files: 64, time: 1s}", user=user) == []
+    raised = "resources: {pids: 4096, files: 100000, time: 30m, memory: 2GiB}"
+    assert {each.partition(" to ")[0] for each in _found(raised, user=user)} == {
+        f"raises the limit of {name}" for name in ("pids", "files", "time", "memory")
+    }
     assert _found("resources: {pids: unlimited}") == ["has no limit of pids"]
     assert _found("resources: {pids: 99999999}") == ["raises the limit of pids to 99999999"]
     assert _found("resources: {pids: unlimited}", user="resources: {pids: unlimited}") == []

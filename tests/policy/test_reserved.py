@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sandwright.change import pair
 from sandwright.errors import DocumentError, RenderError
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
+from sandwright.policy import installation
 from sandwright.policy import resolve as resolving
 from sandwright.policy.collect import collect
 from sandwright.policy.declaration import Declaration, Support
@@ -219,3 +221,17 @@ def test_landlock_names_the_installation_and_the_way_out() -> None:
     facts = HostFacts(os="linux", home="/h", project="/h/p", entries=entries, installation=("/h/p/.venv",))
     with pytest.raises(RenderError, match=r"landlock can't keep /h/p/\.venv .*pipx"):
         registry.render(MergedPolicy.from_text(text).resolve(facts), "landlock")
+
+
+def test_the_command_on_path_is_part_of_the_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link, as pipx and uv make it, and the interpreter's file beside what it leads to."""
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "bin").mkdir()
+    for name in ("sandwright", "sandwright-interpreter"):
+        (tmp_path / "venv" / name).touch()
+    (tmp_path / "bin/sandwright").symlink_to("../venv/sandwright")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    found = set(installation._executables())
+    assert {f"{tmp_path}/bin/sandwright", f"{tmp_path}/venv/sandwright-interpreter"} <= found

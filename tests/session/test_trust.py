@@ -16,6 +16,7 @@ import pytest
 from sandwright.errors import IntegrityError
 from sandwright.session.prepare import start_bridge
 from sandwright.session.request import RunRequest
+from sandwright.session.trust import Loosened
 from session.conftest import SANDWRIGHT, Project
 from session.terminals import terminal
 
@@ -90,6 +91,13 @@ def test_a_strangers_policy_needs_a_word(stranger: Project, policy: str, said: s
     assert "sandwright trust" in refused.stderr.decode()
     assert b"hushed" not in refused.stderr
     assert not (stranger.root / "ran").exists()
+
+
+def test_many_hosts_hide_no_path_in_the_line() -> None:
+    many = [f"connects to h{number}.example" for number in range(12)]
+    line = Loosened("/p/sandbox.yaml", "", [*many, "reads ~/.ssh"]).line()
+    assert "reads ~/.ssh" in line
+    assert "and 7 more" in line
 
 
 @pytest.mark.parametrize(
@@ -374,7 +382,7 @@ def test_nothing_is_made_before_approval(stranger: Project, words: tuple[str, ..
     refused = stranger.sandwright(*words)
     assert refused.returncode != 0
     assert b"sandwright trust" in refused.stderr
-    assert not (stranger.home / ".local").exists()
+    assert not (stranger.home / ".local/state/sandwright/state").exists()
     if words[0] == "run":
         approved = stranger.run("test", "-d", f"{stranger.home}/{MADE}", options=("--trust-policy",))
         assert approved.returncode == 0, approved.stderr

@@ -140,11 +140,21 @@ def _executables() -> Iterator[str]:
     """The interpreter, as it was started and without its environment; then all that is mapped (proc(5))."""
     yield sys.executable
     yield getattr(sys, "_base_executable", sys.executable)
+    yield from _commands()
     if _is_ours():  # else it is our caller's process, with libraries of its own
         with contextlib.suppress(OSError):
             lines = Path("/proc/self/maps").read_bytes().splitlines()
             found = {os.fsdecode(fields[5]) for line in lines if len(fields := line.split(None, 5)) == 6}
             yield from sorted(path for path in found if path.startswith("/"))
+
+
+def _commands() -> Iterator[str]:
+    """The installed command wherever PATH finds it, links not resolved, and the file with its interpreter."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
+    for command in (sys.argv[0], *(f"{folder}/sandwright" for folder in folders)):
+        if Path(command).name == "sandwright" and os.path.lexists(command):
+            yield _plain(command)
+            yield f"{Path(os.path.realpath(command)).parent}/sandwright-interpreter"
 
 
 def _modules() -> Iterator[tuple[str, str]]:

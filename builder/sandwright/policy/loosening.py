@@ -66,6 +66,7 @@ def loosenings(
 ) -> tuple[Loosening, ...]:
     """What a policy lets through that none of `allowed` does, what matters most first.
 
+    A limit counts against the last of `allowed`, the most that holds without the policy.
     `remote` names the methods that run a sandbox on another machine.
     """
     found = [
@@ -230,12 +231,12 @@ def _decided(policy: ResolvedPolicy) -> Iterator[str]:
 def _limits(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
     for name in _LIMITS:
         given = getattr(policy.resources, name)
-        others = [getattr(each.resources, name) for each in allowed]
-        if any(other is None for other in others):
+        limit = getattr(allowed[-1].resources, name)  # the user's own policy stands above the preset alone
+        if limit is None:
             continue
         if given is None:
             yield Loosening("has no limit of", name)
-        elif given > max(others):
+        elif given > limit:
             yield Loosening("raises the limit of", f"{name} to {given}")
 
 

@@ -51,7 +51,7 @@ class Loosened:
         """What every run says, in one line; empty where there is nothing to say."""
         if not self.allows:
             return ""
-        allows, more = self.shown(), len(self.allows) - _SHOWN
+        allows, more = _varied(self.shown()), len(self.allows) - _SHOWN
         rest = f"; and {more} more, which `sandwright trust` lists" if more > 0 else ""
         name = os.path.basename(self.policy)
         return f"{name} allows more than the preset default: {'; '.join(allows[:_SHOWN])}{rest}"
@@ -68,6 +68,13 @@ class Loosened:
     def fields(self) -> tuple[str, str, list[str]]:
         """What the constructor takes."""
         return self.policy, self.said, self.allows
+
+
+def _varied(allows: list[str]) -> list[str]:
+    """The first of each kind, then the others: many of one kind must not push another out of the line."""
+    kinds = {each.partition(" ")[0]: each for each in reversed(allows)}
+    first = [each for each in allows if kinds[each.partition(" ")[0]] == each]
+    return [*first, *(each for each in allows if each not in first)]
 
 
 def _without(text: str, values: dict[str, str]) -> str:
