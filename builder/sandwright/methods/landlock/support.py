@@ -7,9 +7,7 @@ from sandwright.methods.shared import reasons
 from sandwright.policy.declaration import Declaration, Support
 
 INSIDE = "Landlock's rules grant, and take nothing away from a directory that may be written"
-LINKED_LATER = (
-    "what a denied link led to when the run started; one that the host points elsewhere is followed"
-)
+LINKED_LATER = "as the run started: what the host renames to a denied name, or links to from it, is open"
 PORTS = "Landlock knows ports and no addresses"
 NO_SOCKETS = "sockets of AF_UNIX are refused, except pairs, as seccomp can't tell them by path"
 
