@@ -117,6 +117,28 @@ def test_no_program_comes_from_below_a_project(tmp_path: Path, drive: Drive) -> 
     assert drive("path", "find=x", "find=y", PATH=path).stdout.split("\n") == wanted
 
 
+@pytest.mark.parametrize(
+    "script", ["oci/launchers/engine.sh", "oci/account/alcless.sh", "seatbelt/launch.sh"]
+)
+def test_no_script_takes_a_program_from_below_a_project(tmp_path: Path, script: str) -> None:
+    for name in ("other/bin", "good", "linked"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
+    (tmp_path / "also").symlink_to("other/bin")
+    text = (Path(__file__).parents[2] / script).read_text()
+    part = text[text.index("below() {") : text.index("PATH=${sw_programs%:}")]
+    given = ":".join(f"{tmp_path}/{name}" for name in ("other", "other/bin", "also", "good"))
+    shown = 'inside() { "$@" /none; }\nrefuse() { echo "$1"; }\n' + part + 'echo "$sw_programs"\n'
+    for path, wanted in (
+        (given, f"{tmp_path}/good:"),
+        (f"{tmp_path}/also", "every directory of PATH can be"),
+    ):
+        ended = subprocess.run(
+            ["/bin/sh", "-euc", shown], env={"PATH": path}, capture_output=True, check=True
+        )
+        assert ended.stdout.decode().startswith(wanted), ended
+
+
 def test_a_program_is_found(tmp_path: Path, drive: Drive) -> None:
     for name, mode in (("one/x", 0o644), ("two/x", 0o755)):
         (tmp_path / name).parent.mkdir()
