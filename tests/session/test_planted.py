@@ -268,7 +268,6 @@ def test_launchers_take_none_of_them(project: Project, method: str, tmp_path: Pa
     "words",
     [
         ("run", "--", "true"),
-        ("lint",),
         ("diff", "--revisions", "HEAD"),
         ("doctor",),
         ("init", "--yes"),
