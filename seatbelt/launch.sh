@@ -71,7 +71,7 @@ sw_programs=$(
         esac
         case $PWD in
         (*:*) ;;
-        (*) inside below "$PWD" || below_project "$PWD" || printf '%s:' "$PWD" ;;
+        (*) inside below "$PWD" || below_project "$PWD" || below_project "$sw_path" || printf '%s:' "$PWD" ;;
         esac
     done
 )

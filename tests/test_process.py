@@ -128,7 +128,7 @@ def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert process.find("tool") is None
 
 
-@pytest.mark.parametrize("way", ["directory", "link", "linked directory"])
+@pytest.mark.parametrize("way", ["directory", "link", "linked directory", "link out"])
 def test_programs_below_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """A sandbox of another project may have put them there: neither we nor a child take one."""
     bins, good, linked = tmp_path / "other/.venv/bin", tmp_path / "good", tmp_path / "linked"
@@ -139,13 +139,17 @@ def test_programs_below_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (folder / "tool").chmod(0o755)
     (linked / "tool").symlink_to(bins / "tool")
     (tmp_path / "to").symlink_to(bins)
-    first = {"directory": bins, "link": linked, "linked directory": tmp_path / "to"}[way]
-    monkeypatch.setenv("PATH", f"{first}:{good}:/usr/bin:/bin")
+    (tmp_path / "other" / "out").symlink_to(shutil.copytree(bins, tmp_path / "elsewhere"))
+    first = {"directory": bins, "link": linked, "linked directory": tmp_path / "to"}.get(
+        way, bins / "../../out"
+    )
+    monkeypatch.setenv("PATH", f"{first}:{good}:/usr/bin")
     monkeypatch.setattr(process, "_avoided", [process._nothing])
     assert process.run("tool").text == str(bins), "without a policy it is any directory"
     (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
     assert process.run("tool").text == str(good)
-    assert str(bins) not in process.run("/bin/sh", "-c", 'echo "$PATH"').text
+    shown = process.run("/bin/sh", "-c", 'echo "$PATH"').text
+    assert shown == f"{linked}:{good}:/usr/bin".removeprefix("" if way == "link" else f"{linked}:")
     (good / "tool").unlink()
     assert process.find("tool") is None
 

@@ -67,7 +67,7 @@ def find(program: str) -> str | None:
     for folder in (*_absolute(), *_SYSTEM):
         if shutil.which(program, path=folder):
             found = f"{os.path.realpath(folder)}/{program}"
-            if leads(found, _plantable) is not None:
+            if leads(f"{folder}/{program}", below_project) and leads(found, _plantable):
                 return found
     return None
 
@@ -82,7 +82,7 @@ def avoid(changes: Callable[[str], bool]) -> None:
 
 def search_path() -> str:
     """The directories of PATH without links, relative ones and those that a sandbox can write."""
-    real = map(os.path.realpath, _absolute())
+    real = (os.path.realpath(each) for each in _absolute() if leads(each, below_project))
     return os.pathsep.join(each for each in real if os.pathsep not in each and not _plantable(each))
 
 

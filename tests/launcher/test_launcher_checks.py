@@ -112,9 +112,39 @@ def test_no_program_comes_from_below_a_project(tmp_path: Path, drive: Drive) -> 
         (tmp_path / name).touch(0o755)
     (tmp_path / "linked" / "x").symlink_to(tmp_path / "other/.venv/bin/x")
     (tmp_path / "also").symlink_to("other")
-    path = ":".join(f"{tmp_path}/{name}" for name in ("other/.venv/bin", "also", "linked", "good"))
+    (tmp_path / "other" / "out").symlink_to("../good")
+    (tmp_path / "to").symlink_to("other/out")
+    (tmp_path / "linked" / "y").symlink_to(tmp_path / "other/out/y")
+    names = ("other/.venv/bin", "other/out", "also/out", "to", "also", "linked", "good")
+    path = ":".join(f"{tmp_path}/{name}" for name in names)
     wanted = [f"{tmp_path}/linked:{tmp_path}/good", path, "none", f"{tmp_path}/good/y", ""]
     assert drive("path", "find=x", "find=y", PATH=path).stdout.split("\n") == wanted
+
+
+@pytest.mark.parametrize(
+    "script", ["oci/launchers/engine.sh", "oci/account/alcless.sh", "seatbelt/launch.sh"]
+)
+def test_no_script_takes_a_program_from_below_a_project(tmp_path: Path, script: str) -> None:
+    for name in ("other/bin", "good", "linked"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
+    (tmp_path / "also").symlink_to("other/bin")
+    (tmp_path / "other" / "out").symlink_to("../good")
+    text = (Path(__file__).parents[2] / script).read_text()
+    part = text[text.index("below() {") : text.index("PATH=${sw_programs%:}")]
+    given = ":".join(f"{tmp_path}/{name}" for name in ("other", "other/bin", "other/out", "also", "good"))
+    shown = 'inside() { "$@" /none; }\nrefuse() { echo "$1"; }\n' + part + 'echo "$sw_programs"\n'
+    for path, wanted in (
+        (given, f"{tmp_path}/good:"),
+        (
+            f"{tmp_path}/also",
+            "every directory of PATH can be written by the sandbox, or is below a sandbox.yaml",
+        ),
+    ):
+        ended = subprocess.run(
+            ["/bin/sh", "-euc", shown], env={"PATH": path}, capture_output=True, check=True
+        )
+        assert ended.stdout.decode().splitlines()[0] == wanted, ended
 
 
 def test_a_program_is_found(tmp_path: Path, drive: Drive) -> None:

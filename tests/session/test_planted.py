@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -261,6 +262,38 @@ def test_launchers_take_none_of_them(project: Project, method: str, tmp_path: Pa
     ended = _call(project, tmp_path / "out" / method / "launch", "true", DOCKER_HOST="unix:///nowhere")
     assert b"not installed" not in ended.stderr
     assert not evil.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--", "true"),
+        ("diff", "--revisions", "HEAD"),
+        ("doctor",),
+        ("init", "--yes"),
+        ("launch",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_program_of_another_project_is_taken(project: Project, words: tuple[str, ...]) -> None:
+    """Its sandbox may have put it there, whatever this policy lets be written."""
+    project.policy.write_text(POLICY)
+    shutil.rmtree(project.root / ".git")
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(project.root))
+    for step in (("init", "-q"), ("add", "sandbox.yaml"), ("commit", "-qm", "x")):
+        assert _call(project, *git, *step).returncode == 0
+    assert _call(project, *SANDWRIGHT, "render").returncode == 0
+    if words[0] == "init":
+        project.policy.unlink()
+    other, evil = project.home / "other", project.home / "evil"
+    _plant(other / ".venv" / "bin", evil)
+    (other / "sandbox.yaml").write_text(POLICY)
+    (project.home / "link").symlink_to(other)
+    project.environment["PATH"] = f"{other}/.venv/bin:{project.home}/link/.venv/bin:{os.environ['PATH']}"
+    launch = (str(project.root / ".sandbox" / "bwrap" / "launch"), "true")
+    ended = _call(project, *(launch if words == ("launch",) else (*SANDWRIGHT, *words)))
+    assert ended.returncode == 0, ended.stderr
+    assert not evil.exists(), evil.read_text()
 
 
 def test_only_directories_that_can_be_written(project: Project) -> None:

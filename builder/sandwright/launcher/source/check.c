@@ -15,6 +15,8 @@ enum { LEAST_FILES = 128 }; /* descriptors have fixed numbers up to some above 1
 
 enum { MOST = 1 << 27 }; /* bytes of an artifact */
 
+enum { MOST_LINKS = 40 }; /* MAXSYMLINKS of Linux */
+
 /* The bridge's, which has to be there for the command, or -1. A directory would lead to all of the host. */
 static int channel(const struct run *run)
 {
@@ -95,10 +97,24 @@ static bool is_below_project(const char *path)
     return false;
 }
 
-/* Whether a sandbox can have written a canonical path: this one, or one of another project. */
-static bool is_plantable(const struct run *run, const char *path)
+/* Whether a path, or a link that it is, lies below a project: a sandbox there may have made that link. */
+static bool leads_through_project(const char *path)
 {
-    return is_writable_inside(run, path) || is_below_project(path);
+    char target[PATH_MAX];
+    for (int links = 0; links < MOST_LINKS && !is_below_project(path); links++) {
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length < 0)
+            return false;
+        target[length] = '\0';
+        path = *target == '/' ? text("%s", target) : text("%.*s/%s", (int)(strrchr(path, '/') - path), path, target);
+    }
+    return true;
+}
+
+/* Whether a sandbox can have written what an absolute path leads to: this one, or one of another project. */
+static bool is_plantable(const struct run *run, const char *path, const char *real)
+{
+    return is_writable_inside(run, real) || is_below_project(real) || leads_through_project(path);
 }
 
 /* Programs are taken from directories that no sandbox can write. The command gets PATH as it was given. */
@@ -110,7 +126,7 @@ void check_path(struct run *run)
     while ((part = strsep(&search, ":")) != NULL) {
         struct stat status;
         if (*part != '/' || realpath(part, real) == NULL || stat(real, &status) != 0 || !S_ISDIR(status.st_mode) ||
-            access(real, X_OK) != 0 || strchr(real, ':') != NULL || is_plantable(run, real))
+            access(real, X_OK) != 0 || strchr(real, ':') != NULL || is_plantable(run, part, real))
             continue;
         path = text("%s%s%s", path, *path == '\0' ? "" : ":", real);
     }
@@ -129,7 +145,7 @@ const char *find_program(const struct run *run, const char *name)
         struct stat status;
         const char *path = text("%s/%s", part, name);
         if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 &&
-            realpath(path, real) != NULL && !is_plantable(run, real))
+            realpath(path, real) != NULL && !is_plantable(run, path, real))
             return path;
     }
     return NULL;
