@@ -66,6 +66,7 @@ PROGRAMS = (
         "gpg",
         "gh",
         "cc",
+        "hg",
         "shasum",
     ),
     *("make", "zsh", "fish"),

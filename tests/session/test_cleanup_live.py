@@ -267,9 +267,9 @@ def test_cleanup_beside_runs_that_begin(project: Project) -> None:
     with subprocess.Popen(("sleep", "100"), env=marked) as left:  # `cleanup` waits for it, then ends it
         with subprocess.Popen([*SANDWRIGHT, "cleanup"], cwd=project.root, env=project.environ) as looking:
             runs = [project.start("sleep", "5") for _ in range(4)]
+            assert left.wait(WAIT) == -signal.SIGKILL  # at once: what nobody has waited for is still there
             assert looking.wait(WAIT) == 0
         for each in runs:
             _, said = each.communicate(timeout=WAIT)
             assert (each.returncode, said) == (0, b"")
-        assert left.wait(WAIT) == -signal.SIGKILL
     assert project.records() == []

@@ -66,7 +66,7 @@ def _judged(access: Access, policy: ResolvedPolicy) -> Iterator[RefusedPath]:
         return
     rules = policy.filesystem.tree.deciding(path)
     rule = rules[0] if rules else None
-    if rule is not None and rule.private:
+    if rule is not None and (rule.private or _was_made(rule, access, policy)):
         return
     if rule is None or not rule.readable:
         how: Literal["hidden", "masked"] = "hidden" if access.found == "absent" else "masked"
@@ -76,6 +76,11 @@ def _judged(access: Access, policy: ResolvedPolicy) -> Iterator[RefusedPath]:
     elif kinds & CHANGES and not rule.writable and access.found != "other" and _may_change(path, kinds):
         absent = access.found != "absent" and not os.path.lexists(path)
         yield RefusedPath(path, "write", "placeholder" if absent else "read-only", rule)
+
+
+def _was_made(rule: PathRule, access: Access, policy: ResolvedPolicy) -> bool:
+    """Whether the run itself made a name that is protected only where it exists (`policy.nested`)."""
+    return access.found == "absent" and rule.path in policy.facts.autorun
 
 
 def _may_read(path: str) -> bool:

@@ -151,6 +151,7 @@ REQUIREMENTS = (
     Requirement("openssl", "test", "reads certificates", _named("openssl", _ALL)),
     Requirement("gpg", "test", "signs archives", {"apt": "gpg", "apk": "gnupg", "dnf": "gnupg2"}),
     Requirement("cc", "test", "compiles under a seccomp profile", _named("gcc", _LINUX)),
+    Requirement("hg", "test", "reads a repository that was in a sandbox", _named("mercurial", _ALL)),
     Requirement("make", "test", "builds busybox from Debian's source", _named("make", _LINUX)),
     Requirement("zsh", "test", "loads its completion script", _named("zsh", _ALL)),
     Requirement("fish", "test", "loads its completion script", _named("fish", _ALL)),
