@@ -90,7 +90,7 @@ def test_only_the_groups_that_are_wanted() -> None:
     assert {group: steps[0].packages for group, steps in packages.items()} == {  # type: ignore[attr-defined]
         "build": ("mmdebstrap",),
         "smoke": ("bubblewrap",),
-        "test": ("skopeo", "mercurial"),
+        "test": ("skopeo",),
     }
 
 
