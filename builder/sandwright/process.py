@@ -81,9 +81,11 @@ def avoid(changes: Callable[[str], bool]) -> None:
 
 
 def search_path() -> str:
-    """The directories of PATH without links, relative ones and those that a sandbox can write."""
-    real = (os.path.realpath(each) for each in _absolute() if leads(each, below_project))
-    return os.pathsep.join(each for each in real if os.pathsep not in each and not _plantable(each))
+    """The directories of PATH, without relative ones, and those that a sandbox can write or lead elsewhere.
+
+    They are spelled as they were: `/bin` is a link here, and a directory in an image that gets this PATH.
+    """
+    return os.pathsep.join(each for each in _absolute() if leads(each, _plantable))
 
 
 def _absolute() -> list[str]:

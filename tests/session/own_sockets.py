@@ -9,6 +9,7 @@ import os
 import platform
 import signal
 import socket
+import stat
 import struct
 import sys
 import tempfile
@@ -196,7 +197,9 @@ def filters() -> str:
 
 
 def inherited(hosts: list[str]) -> dict[str, str]:
-    """Standard input is a socket of the host that is not connected."""
+    """Standard input was a socket of the host that is not connected; a pipe is in its place."""
+    if not stat.S_ISSOCK(os.fstat(0).st_mode):
+        return {"inherited": "no socket"}
     with socket.socket(fileno=os.dup(0)) as end:
         return {"inherited": outcome(lambda: end.connect(hosts[0].replace("@", "\0")))}
 

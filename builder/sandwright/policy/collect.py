@@ -49,6 +49,7 @@ def collect(
     tmp: str | None = None,
     environ: Mapping[str, str] | None = None,
     inputs: InputTracker | None = None,
+    account: bool = False,
 ) -> HostFacts:
     """What this host is like, as far as a policy looks at it.
 
@@ -56,8 +57,9 @@ def collect(
     current directory), `cwd` that of `$CWD` (absent: the project), `tmp` the temporary directory as the
     sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in TMPDIR on macOS), `environ`
     the environment (absent: this process's). `inputs` keeps every question to the host: while the answers
-    stay the same, so do the facts. Raise HostError for a system that is neither Linux nor macOS, UsageError
-    for a project that is no directory.
+    stay the same, so do the facts. With `account`, sandwright's state in the account's home is reserved too,
+    if HOME is another: not for launchers, which another user may start. Raise HostError for a system that is
+    neither Linux nor macOS, UsageError for a project that is no directory.
     """
     inputs = InputTracker() if inputs is None else inputs
     given = dict(os.environ if environ is None else environ)
@@ -78,7 +80,7 @@ def collect(
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, inputs))
-    facts = _with_reserved(policy, facts, inputs, None if environ is None else given)
+    facts = _with_reserved(policy, facts, inputs, None if environ is None else given, account=account)
     facts = _with_installation(policy, facts, inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
 
@@ -134,7 +136,12 @@ def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTrac
 
 
 def _with_reserved(
-    policy: MergedPolicy, facts: HostFacts, inputs: InputTracker, environ: Mapping[str, str] | None
+    policy: MergedPolicy,
+    facts: HostFacts,
+    inputs: InputTracker,
+    environ: Mapping[str, str] | None,
+    *,
+    account: bool,
 ) -> HostFacts:
     """The facts with sandwright's own directories, made where the sandbox could see or make them later.
 
@@ -149,7 +156,7 @@ def _with_reserved(
         with contextlib.suppress(HostError):
             places.private(directory)
     inputs.ask_all(("variable", name) for name in places.VARIABLES)
-    home = places.account_home()
+    home = places.account_home() if account else ""
     others = home.startswith("/") and follow(home, facts)[0] != follow(facts.home, facts)[0]
     facts = replace(
         facts,

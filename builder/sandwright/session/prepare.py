@@ -170,7 +170,8 @@ def resolved_here(
     for directory in places.hidden()[:2]:
         places.private(directory)
     root = Path(request.policy).parent if project is None else project
-    facts = collect(policy, project=root, cwd=request.cwd if project is None else None, inputs=inputs)
+    cwd = request.cwd if project is None else None
+    facts = collect(policy, project=root, cwd=cwd, inputs=inputs, account=True)
     found = policy.resolve(facts if other is None else other(facts))
     refuse_changeable(found)
     process.avoid(found.filesystem.tree.changes_host)
