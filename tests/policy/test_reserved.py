@@ -235,3 +235,22 @@ def test_the_command_on_path_is_part_of_the_installation(
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     found = set(installation._executables())
     assert {f"{tmp_path}/bin/sandwright", f"{tmp_path}/venv/sandwright-interpreter"} <= found
+
+
+def test_the_account_s_own_state_is_reserved_whatever_home_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with tox or `env HOME=`: a grant there would open the key of the account's other runs."""
+    real, other = tmp_path / "real", tmp_path / "other"
+    for directory in (other / "p", real / ".local/state/sandwright/keys"):
+        directory.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(other))
+    monkeypatch.setattr("sandwright.places.account_home", lambda: str(real))
+    text = f"schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {{read: [/usr], write: [{real}]}}\n"
+    (other / "p/sandbox.yaml").write_text(text)
+    request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
+    policy = resolved_here(load(request, InputTracker()), request, InputTracker())
+    assert policy.filesystem.tree.changes_host(str(real / "x"))
+    for name in (".local/state/sandwright/keys/render-cache", ".cache/sandwright/sessions/x.json"):
+        assert not policy.filesystem.tree.shows_host(str(real / name)), name
+    assert not policy.filesystem.tree.changes_host(str(real / ".config/sandwright/policy.yaml"))
