@@ -10,6 +10,7 @@ from sandwright.methods.shared import containers
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
     "hidden.create": Answers("EACCES", "the sentry looks at the directory's mode, 0555, first"),
+    "absent.create": Answers("EROFS ENOENT EPERM", "the sentry answers EPERM in an image's /root"),
     "hidden.kind": Answers("EACCES", "the sentry looks at its mode first"),
     "device.own": Answers("ok", "it is the sentry's own, without a counterpart on the host"),
     "exchange": Answers("EINVAL", "the sentry knows no exchange"),
