@@ -17,7 +17,7 @@ class Checked:
         self.why = why
 
     def add(self, count: int = 1) -> None:
-        """Count what was checked."""
+        """Add to the count."""
         self.count += count
 
 

@@ -21,7 +21,7 @@ from sandwright.seccomp.abi import known_names
 from sandwright.seccomp.model import MAX_ARGUMENTS, U64, ArgumentComparison, ComparisonOperator
 
 NEIGHBOUR = "sandwright-neighbour"
-"""As CHILD, a name that nobody gives to files of theirs."""
+"""Like CHILD, a name that no real file has."""
 
 _STRANGER = "stranger.invalid"
 """A host on no list (RFC 6761, 6.4)."""

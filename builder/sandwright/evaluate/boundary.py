@@ -9,7 +9,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.covers import first_missing
 
 CHILD = "sandwright-child"
-"""A name that nobody gives to files of theirs."""
+"""A name that no real file has."""
 
 
 def boundary_paths(policy: ResolvedPolicy) -> Iterator[str]:
