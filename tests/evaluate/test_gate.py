@@ -286,3 +286,12 @@ def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: 
     monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
     with pytest.raises(ArtifactsTooWide, match=r"read /usr/bin/curl: .* what the image has there is seen"):
         registry.render(policy, method)
+
+
+@pytest.mark.parametrize("method", MOUNTING)
+@pytest.mark.parametrize("listed", ["deny: [$PROJECT/.env]", "deny: [$PROJECT/a/b]"])
+def test_a_denied_name_that_is_not_there_is_held(method: str, listed: str) -> None:
+    """Under runc an empty directory of the bundle lies over the placeholder: no file of the host is there."""
+    policy = _policy(method, f"{{{listed}}}")
+    registry.render(policy, method)
+    assert not _writable(policy, method, f"{PROJECT}/{'.env' if '.env' in listed else 'a/b'}")
