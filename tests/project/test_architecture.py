@@ -19,9 +19,7 @@ FLOORS = (
         "resources",
         "prebuilt",
         "progress",
-        "yamltree",
-        "document",
-        "validation",
+        "documents",
         "gitindex",
         "nested",
         "digests",
@@ -65,9 +63,8 @@ FLOORS = (
 SIDEWAYS = {
     "errors": {"visible"},
     "nested": {"folding"},
-    "document": {"errors", "yamltree"},
-    "validation": {"document", "errors"},
-    "yamltree": {"errors"},
+    "documents": {"errors"},
+    "resources": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
     "githistory": {"process"},
@@ -83,7 +80,7 @@ SIDEWAYS = {
 """What a room imports from its own floor."""
 
 PURE = (
-    "document.py",
+    "documents/",
     "launcher/plan.py",
     "policy/",
     "render/",
