@@ -23,6 +23,7 @@ FLOORS = (
         "gitindex",
         "nested",
         "digests",
+        "lazy",
         "locking",
         "smalljson",
         "sarif",

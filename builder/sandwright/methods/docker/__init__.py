@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sandwright.methods.contract import Form
-from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.methods.contract import Backend
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.methods.parts import MethodParts, call, part
+from sandwright.methods.properties import Properties
 
 PROPERTIES = Properties(
     root="image",
@@ -36,54 +28,22 @@ PROPERTIES = Properties(
 """What others have to know of it."""
 
 
-def _declare_devcontainer() -> Declaration:
-    from sandwright.methods.docker.devcontainer import DECLARATION  # noqa: PLC0415
-
-    return DECLARATION
-
-
-def _make_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    from sandwright.methods.docker.devcontainer import render_devcontainer  # noqa: PLC0415
-
-    return render_devcontainer(policy)
-
-
 FORMS: Mapping[str, Form] = {
-    "devcontainer": Form(declare=_declare_devcontainer, make_artifacts=_make_devcontainer)
+    "devcontainer": Form(
+        declare=part(__name__, ".devcontainer:DECLARATION"),
+        make_artifacts=call(__name__, ".devcontainer:render_devcontainer"),
+    )
 }
 """Its other sandboxes."""
 
-
-def declare() -> Declaration:
-    """The part `support`."""
-    from sandwright.methods.docker.support import DECLARATION  # noqa: PLC0415
-
-    return DECLARATION
-
-
-def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The part `render`."""
-    from sandwright.methods.docker.render import render_docker  # noqa: PLC0415
-
-    return render_docker(policy)
-
-
-def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:  # noqa: ARG001
-    """The part `explain`."""
-    from sandwright.methods.shared.engine.explain import read_engine  # noqa: PLC0415
-
-    return read_engine(rendered)
-
-
-def make_backend() -> Backend | None:
-    """The part `backend`."""
-    from sandwright.methods.docker.backend import Docker  # noqa: PLC0415
-
-    return Docker()
-
-
-def expect() -> Mapping[str, Answers]:
-    """The part `expected`."""
-    from sandwright.methods.docker.expected import EXPECTED  # noqa: PLC0415
-
-    return EXPECTED
+_PARTS = MethodParts(
+    __name__,
+    artifacts=".render:render_docker",
+    reader="..shared.engine.explain:read_engine",
+    backend=".backend:Docker",
+)
+declare = _PARTS.declare
+make_artifacts = _PARTS.make_artifacts
+read_artifacts = _PARTS.read_artifacts
+make_backend = _PARTS.make_backend
+expect = _PARTS.expect

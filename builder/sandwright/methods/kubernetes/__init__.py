@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sandwright.methods.contract import Form
 from sandwright.methods.kubernetes.travel import REGISTRY
-from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.methods.contract import Backend
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.methods.parts import MethodParts, call
+from sandwright.methods.properties import Properties
 
 PROPERTIES = Properties(
     root="image",
@@ -38,46 +30,19 @@ PROPERTIES = Properties(
 """What others have to know of it."""
 
 
-def _make_install(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    from sandwright.methods.kubernetes.install import render_install  # noqa: PLC0415
-
-    return render_install(policy)
-
-
-FORMS: Mapping[str, Form] = {"kubernetes-install": Form(make_artifacts=_make_install)}
+FORMS: Mapping[str, Form] = {
+    "kubernetes-install": Form(make_artifacts=call(__name__, ".install:render_install"))
+}
 """What an administrator of a cluster installs for the sandbox."""
 
-
-def declare() -> Declaration:
-    """The part `support`."""
-    from sandwright.methods.kubernetes.support import DECLARATION  # noqa: PLC0415
-
-    return DECLARATION
-
-
-def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The part `render`."""
-    from sandwright.methods.kubernetes.render import render_kubernetes  # noqa: PLC0415
-
-    return render_kubernetes(policy)
-
-
-def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:  # noqa: ARG001
-    """The part `explain`."""
-    from sandwright.methods.kubernetes.explain import read_cluster  # noqa: PLC0415
-
-    return read_cluster(rendered)
-
-
-def make_backend() -> Backend | None:
-    """The part `backend`."""
-    from sandwright.methods.kubernetes.backend import Kubernetes  # noqa: PLC0415
-
-    return Kubernetes()
-
-
-def expect() -> Mapping[str, Answers]:
-    """The part `expected`."""
-    from sandwright.methods.kubernetes.expected import EXPECTED  # noqa: PLC0415
-
-    return EXPECTED
+_PARTS = MethodParts(
+    __name__,
+    artifacts=".render:render_kubernetes",
+    reader=".explain:read_cluster",
+    backend=".backend:Kubernetes",
+)
+declare = _PARTS.declare
+make_artifacts = _PARTS.make_artifacts
+read_artifacts = _PARTS.read_artifacts
+make_backend = _PARTS.make_backend
+expect = _PARTS.expect

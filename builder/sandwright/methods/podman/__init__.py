@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sandwright.methods.contract import Form
-from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.methods.contract import Backend
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.methods.parts import MethodParts
+from sandwright.methods.properties import Properties
 
 PROPERTIES = Properties(
     root="image",
@@ -38,37 +30,14 @@ PROPERTIES = Properties(
 FORMS: Mapping[str, Form] = {}
 """It has no other."""
 
-
-def declare() -> Declaration:
-    """The part `support`."""
-    from sandwright.methods.podman.support import DECLARATION  # noqa: PLC0415
-
-    return DECLARATION
-
-
-def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The part `render`."""
-    from sandwright.methods.podman.render import render_podman  # noqa: PLC0415
-
-    return render_podman(policy)
-
-
-def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:  # noqa: ARG001
-    """The part `explain`."""
-    from sandwright.methods.shared.engine.explain import read_engine  # noqa: PLC0415
-
-    return read_engine(rendered)
-
-
-def make_backend() -> Backend | None:
-    """The part `backend`."""
-    from sandwright.methods.podman.backend import Podman  # noqa: PLC0415
-
-    return Podman()
-
-
-def expect() -> Mapping[str, Answers]:
-    """The part `expected`."""
-    from sandwright.methods.podman.expected import EXPECTED  # noqa: PLC0415
-
-    return EXPECTED
+_PARTS = MethodParts(
+    __name__,
+    artifacts=".render:render_podman",
+    reader="..shared.engine.explain:read_engine",
+    backend=".backend:Podman",
+)
+declare = _PARTS.declare
+make_artifacts = _PARTS.make_artifacts
+read_artifacts = _PARTS.read_artifacts
+make_backend = _PARTS.make_backend
+expect = _PARTS.expect

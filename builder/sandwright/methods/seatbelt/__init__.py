@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sandwright.methods.contract import Form
-from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.methods.contract import Backend
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.methods.parts import MethodParts
+from sandwright.methods.properties import Properties
 
 PROPERTIES = Properties(
     system="darwin",
@@ -34,37 +26,15 @@ PROPERTIES = Properties(
 FORMS: Mapping[str, Form] = {}
 """It has no other."""
 
-
-def declare() -> Declaration:
-    """The part `support`."""
-    from sandwright.methods.seatbelt.support import DECLARATION  # noqa: PLC0415
-
-    return DECLARATION
-
-
-def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The part `render`."""
-    from sandwright.methods.seatbelt.render import render_seatbelt  # noqa: PLC0415
-
-    return render_seatbelt(policy)
-
-
-def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
-    """The part `explain`."""
-    from sandwright.methods.seatbelt.explain import read_seatbelt  # noqa: PLC0415
-
-    return read_seatbelt(rendered, policy)
-
-
-def make_backend() -> Backend | None:
-    """The part `backend`."""
-    from sandwright.methods.seatbelt.backend import Seatbelt  # noqa: PLC0415
-
-    return Seatbelt()
-
-
-def expect() -> Mapping[str, Answers]:
-    """The part `expected`."""
-    from sandwright.methods.seatbelt.expected import EXPECTED  # noqa: PLC0415
-
-    return EXPECTED
+_PARTS = MethodParts(
+    __name__,
+    artifacts=".render:render_seatbelt",
+    reader=".explain:read_seatbelt",
+    reader_needs_policy=True,
+    backend=".backend:Seatbelt",
+)
+declare = _PARTS.declare
+make_artifacts = _PARTS.make_artifacts
+read_artifacts = _PARTS.read_artifacts
+make_backend = _PARTS.make_backend
+expect = _PARTS.expect

@@ -18,8 +18,17 @@ from sandwright.render.rendered import Rendered
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 
 
-def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
-    """The container that `config.json` makes, of runsc or of another runtime."""
+def read_gvisor(rendered: Rendered) -> Enclosure:
+    """The container that `config.json` makes of runsc."""
+    return _read(rendered, gvisor=True)
+
+
+def read_oci(rendered: Rendered) -> Enclosure:
+    """The container that `config.json` makes of a runtime other than runsc."""
+    return _read(rendered, gvisor=False)
+
+
+def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
     content = rendered.artifact("config.json").content
     document = parse_json(content, file="config.json")
     config: Any = document.data
