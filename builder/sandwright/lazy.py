@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def load(where: str, package: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def load(where: str, package: str | None = None) -> Any:  # noqa: ANN401 - whatever the name stands for
     """The object that "module:name" names; the module is relative to `package` where it begins with a dot."""
     module, _, name = where.partition(":")
     return getattr(import_module(module, package), name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
+from sandwright.methods.gvisor.outer import minimise as measuring
 
 
 def minimise_capabilities(
@@ -20,8 +21,6 @@ def minimise_capabilities(
     Every candidate is started for real, with a time limit. The engine must have the image `gvisor`. What is
     found is written down; what is shipped (`oci/outer.json`) is not changed.
     """
-    from sandwright.methods.gvisor.outer import minimise as measuring  # noqa: PLC0415
-
     with console.watching() as progress:
         document = measuring.minimise(
             measuring.engines(engine or ()),

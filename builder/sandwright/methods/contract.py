@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 from sandwright.errors import HostError
+from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker, Question
 from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.host import MachineFacts
-    from sandwright.inputs import InputTracker, Question
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.names import Outer
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.names import Outer
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered
 
 Say = Callable[[str], None]
 """Tells a person one line."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import urllib3
+
 from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.visible import visible
@@ -123,8 +125,6 @@ class Connection:
         *,
         silence: float = ANSWER,
     ) -> Iterator[Any]:
-        import urllib3  # noqa: PLC0415 - a run of another method needs none of it
-
         configuration = self._client.configuration
         headers = {"Accept": "application/json", "User-Agent": "sandwright", "Content-Type": kind}
         for each in configuration.auth_settings().values():
