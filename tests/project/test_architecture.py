@@ -66,6 +66,7 @@ SIDEWAYS = {
     "nested": {"folding"},
     "documents": {"errors"},
     "resources": {"documents"},
+    "smalljson": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
     "githistory": {"process"},

@@ -159,7 +159,7 @@ def connect(place: Place | None = None) -> Connection:
     """
     try:
         from kubernetes import client, config  # noqa: PLC0415 - an extra
-        from kubernetes.config import kube_config  # noqa: PLC0415
+        from kubernetes.config import kube_config  # noqa: PLC0415 - likewise
     except ImportError as error:
         raise ApiUnreachable(f"the Python package `kubernetes` is not installed: {EXTRA}") from error
     settings = client.Configuration()
