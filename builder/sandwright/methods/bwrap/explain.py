@@ -11,7 +11,7 @@ from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED, GITIGNORE
-from sandwright.policy.facts import EntryKind
+from sandwright.questions import EntryKind
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
 
