@@ -21,7 +21,7 @@ from sandwright.session.request import RunRequest
 from sandwright.verify.command import verify_policy
 from sandwright.verify.report import PolicyReport
 
-METHODS = tuple(name for name, each in OURS.items() if each.PROPERTIES.unpacked_image)
+METHODS = tuple(name for name, each in OURS.items() if each.properties.unpacked_image)
 """The methods that run on an image's own root."""
 
 POLICY = """\

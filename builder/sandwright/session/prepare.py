@@ -223,7 +223,7 @@ def chosen(
             if found.ready:
                 why = f" ({'; '.join(refused)})" if refused else ""
                 notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
-                weaker = registry.find(own)[2].instead
+                weaker = registry.find(own)[2].fallback
                 return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
             refused.append(found.describe())
     raise HostError(*refused)
