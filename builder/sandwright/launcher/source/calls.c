@@ -181,12 +181,13 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
     int which, error = filters_refusal(served.filters, served.filter_count, &call->data, &which);
     if (OWN_KERNELS && served.broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
+    bool recorded = error == 0 && served.recording && !served.broker.keeps && record_call(call, served.connects);
     if (error != 0)
         denied_call(&call->data, error, which);
-    else if (served.recording && !served.broker.keeps && record_call(call, served.connects))
-        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else if (served.broker.keeps || (served.connects && is_connect(&call->data)))
+    else if (served.broker.keeps || (served.connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
+    else if (recorded)
+        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     else
         return EPERM; /* confine.c alone refuses it */
     return error;
@@ -196,6 +197,8 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
 {
     if (OWN_KERNELS && served.broker.names)
         return paths_answer(&served.broker, call, flags);
+    if (is_socket_error(&call->data))
+        return broker_socket_error(&served.broker, call, flags);
     return served.broker.keeps ? kept_answer(&served.broker, call)
                         : broker_address(&served.broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
 }
