@@ -5,9 +5,10 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -26,7 +27,8 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */ };
+enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */,
+       CLOSED = 7 /* TCP_CLOSE (net/tcp_states.h) */ };
 
 /* Who called, as we hold it. */
 struct caller {
@@ -92,7 +94,7 @@ static int copy(const struct broker *broker, struct caller *caller, int number)
     char name[32];
     bool bound;
     int fault = 0;
-    text_into(name, sizeof name, "/proc/%d", (int)caller->thread);
+    snprintf(name, sizeof name, "/proc/%d", (int)caller->thread);
     caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (caller->process < 0)
         return EACCES;
@@ -130,21 +132,16 @@ enum address address_of(const void *address, size_t length, char path[109])
     return path[0] == '\0' ? ADDRESS_ABSTRACT : ADDRESS_PATH;
 }
 
-static bool is_same(const struct stat *one, const struct stat *other)
-{
-    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
-}
-
 /* What was there at the start, and what is there now where nobody inside can have put it there. */
 static bool is_listed(const struct broker *broker, const struct stat *found, bool writable)
 {
     struct stat own;
     for (size_t index = 0; index < broker->count; index++) {
         const struct listed *each = &broker->listed[index];
-        if (each->held >= 0 && fstat(each->held, &own) == 0 && is_same(&own, found))
+        if (each->held >= 0 && fstat(each->held, &own) == 0 && same_file(&own, found))
             return true;
         int now = writable ? -1 : open_without_links(AT_FDCWD, each->path, O_PATH, 0);
-        bool same = now >= 0 && fstat(now, &own) == 0 && is_same(&own, found);
+        bool same = now >= 0 && fstat(now, &own) == 0 && same_file(&own, found);
         if (now >= 0)
             close(now);
         if (same)
@@ -189,7 +186,7 @@ static int connect_path(const struct broker *broker, const struct caller *caller
     if (fault == EACCES && (broker->tried == NULL || strcmp(path, broker->tried) != 0))
         denied_socket(path, fault);
     if (fault == 0) {
-        text_into(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
+        snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
         fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);
     }
     close(file);
@@ -295,7 +292,7 @@ static bool never_connected(int socket)
     if (has_option(socket, SO_DOMAIN, AF_UNIX, AF_UNIX))
         return true;
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
-           size >= offsetof(struct tcp_info, tcpi_segs_in) + sizeof info.tcpi_segs_in && info.tcpi_state == TCP_CLOSE &&
+           size >= offsetof(struct tcp_info, tcpi_segs_in) + sizeof info.tcpi_segs_in && info.tcpi_state == CLOSED &&
            info.tcpi_segs_out == 0 && info.tcpi_segs_in == 0;
 }
 

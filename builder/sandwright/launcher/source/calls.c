@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -80,7 +81,7 @@ bool has_signal(const char *status)
 static bool is_called_away(const struct waiting *each)
 {
     char name[32];
-    text_into(name, sizeof name, "/proc/%d/status", (int)each->caller);
+    snprintf(name, sizeof name, "/proc/%d/status", (int)each->caller);
     char *status = read_file(AT_FDCWD, name, 1 << 16, NULL);
     bool away = status == NULL || has_signal(status) || !broker_valid(&served.broker, each->id);
     free(status);
