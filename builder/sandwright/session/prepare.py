@@ -32,6 +32,7 @@ from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer,
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import trusted_directories
 from sandwright.reading import read_start
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
@@ -169,6 +170,7 @@ def resolved_here(
     """
     for directory in places.hidden()[:2]:
         places.private(directory)
+    _remember_directories()
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
     facts = collect(policy, project=root, cwd=cwd, inputs=inputs, account=True)
@@ -176,6 +178,14 @@ def resolved_here(
     refuse_changeable(found)
     process.avoid(found.filesystem.tree.changes_host)
     return found
+
+
+def _remember_directories() -> None:
+    """Record where this run's variables lead: a later run without them has to reserve that, too."""
+    trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
+    with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
+        places.private(places.keys())
+        places.remember({"hidden": places.hidden(), "readonly": places.readonly(), "trusted": trusted})
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
