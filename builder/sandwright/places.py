@@ -11,7 +11,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 NAME = "sandwright"
 
@@ -107,6 +107,33 @@ def readonly() -> tuple[str, ...]:
     """The directories that no sandbox writes, as programs outside take files from there."""
     found = (os.path.dirname(cache()), downloads(os.environ), config())
     return tuple(dict.fromkeys(map(os.path.normpath, found)))
+
+
+def memory() -> str:
+    """The file of directories that variables of earlier runs named: runs without them reserve them, too."""
+    return os.path.join(keys(), "directories")
+
+
+def remembered() -> dict[str, list[str]]:
+    """The directories of earlier runs that are still there, by what is reserved of them."""
+    from sandwright import smalljson  # noqa: PLC0415 - for who renders
+
+    try:
+        with open(memory(), "rb") as file:
+            data = smalljson.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
+
+
+def remember(directories: Mapping[str, Iterable[str]]) -> None:
+    """Add to them. Raise HostError when they can't be written."""
+    from sandwright import smalljson  # noqa: PLC0415 - for who renders
+
+    before = remembered()
+    now = {kind: sorted({*before.get(kind, ()), *paths}) for kind, paths in directories.items()}
+    if now != before:
+        write(memory(), smalljson.dumps(now))
 
 
 def private(path: str, *, passed: bool = False) -> str:

@@ -34,6 +34,16 @@ static void *keep_zeros(size_t size)
     return memset(keep_memory(NULL, size), 0, size);
 }
 
+static int keep_format(char **made, const char *format, va_list given)
+{
+    va_list words;
+    va_copy(words, given);
+    int length = vsnprintf(NULL, 0, format, words);
+    va_end(words);
+    *made = keep_memory(NULL, (size_t)length + 1);
+    return vsnprintf(*made, (size_t)length + 1, format, given);
+}
+
 void free_held(void *memory);
 
 void free_held(void *memory)
@@ -47,11 +57,13 @@ void free_held(void *memory)
 #define calloc(count, size) keep_zeros((count) * (size))
 #define realloc keep_memory
 #define reallocarray(before, count, size) keep_memory(before, (count) * (size))
+#define vasprintf keep_format
 #define read_file read_real_file
 #include "text.c"
 #undef calloc
 #undef realloc
 #undef reallocarray
+#undef vasprintf
 #undef read_file
 char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "placeholders.c"

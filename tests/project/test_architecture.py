@@ -101,6 +101,7 @@ PURE_PARTS = ("/support.py", "/render.py", "/explain.py", "/expected.py")
 IMPURE = {
     "policy/collect.py",
     "policy/installation.py",
+    "policy/trusted.py",
     "policy/load.py",
     "policy/repositories.py",
     "policy/worktree.py",

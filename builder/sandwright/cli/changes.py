@@ -82,7 +82,7 @@ def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, 
     from sandwright.methods import registry  # noqa: PLC0415
 
     before, after = pair.resolve()
-    explained = [name for name in registry.policy_names() if registry.properties(name).explained]
+    explained = [name for name in registry.policy_names() if registry.method(name).parts.read_back]
     found = compare(before, after, [*asked] or explained)
     seen = witnesses(pair, (before, after), found, prover(found.methods)) if prove else ()
     return ChangeReport(old, new, found, after.facts, seen)

@@ -131,12 +131,12 @@ def export_image(
     """Write a built image as one archive that `docker load` and `podman load` take."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.image.export import save_archive  # noqa: PLC0415
-    from sandwright.methods.shared.images import VARIABLE  # noqa: PLC0415
+    from sandwright.policy.trusted import BUILD  # noqa: PLC0415
 
     platform = platform or collect_host().platform
     target = Path(to or f"{name}-{platform.rpartition('/')[2]}.tar")
     reference = reference or f"sandwright/{name}:latest"
-    built = Path(output or os.environ.get(VARIABLE) or "build")
+    built = Path(output or os.environ.get(BUILD) or "build")
     save_archive(built / "images" / name, platform, target, reference=reference)
     console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
 

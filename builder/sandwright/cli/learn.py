@@ -13,6 +13,7 @@ from sandwright.visible import say
 
 if TYPE_CHECKING:
     from sandwright.learn.learn import Learned, Learner
+    from sandwright.session.records import Record
 
 _MOST_LINES = 40
 
@@ -38,7 +39,6 @@ def learn(
     """
     from sandwright.learn.attempt import RecordedCommand  # noqa: PLC0415
     from sandwright.learn.learn import WIDER, Learner  # noqa: PLC0415
-    from sandwright.session.records import read  # noqa: PLC0415
 
     if not words and not merge:
         raise UsageError("give a command to learn from, behind --, or records of earlier runs by --merge")
@@ -48,7 +48,7 @@ def learn(
     command = RecordedCommand(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
-    learner = Learner(command, say, [read(Path(each)) for each in merge])
+    learner = Learner(command, say, [_merged(Path(each)) for each in merge])
     kept = _apart(Path(record), learner) if record else None
     learned = learner.learn(again=not once, necessary=necessary) if words else learner.proposed()
     if kept:
@@ -65,6 +65,16 @@ def learn(
             else "nor a second time under the current policy"
         )
         raise VerdictError(f"the command does not pass under the proposal: {why}")
+
+
+def _merged(file: Path) -> Record:
+    """A record of an earlier run. Raise UsageError for one that holds no call."""
+    from sandwright.session.records import read  # noqa: PLC0415
+
+    record = read(file)
+    if not (record.accesses or record.contacts or record.calls or record.hosts):
+        raise UsageError(f"{file} is no record of a run: no call is in it")
+    return record
 
 
 def _apart(file: Path, learner: Learner) -> Path:

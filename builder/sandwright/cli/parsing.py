@@ -91,9 +91,9 @@ def _check_value(command: Command, option: Option, name: str) -> None:
     if name in known:
         return
     if option.offered == "method":
-        from sandwright.methods.registry import forms, names  # noqa: PLC0415 - reads what is installed
+        from sandwright.methods.registry import names, variants  # noqa: PLC0415 - reads what is installed
 
-        known = (*names(), *forms(), *known, *["all"] * (option.metavar == "METHODS"))
+        known = (*names(), *variants(), *known, *["all"] * (option.metavar == "METHODS"))
         if name in known:
             return
     _refuse(f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, known)

@@ -29,10 +29,11 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
-from sandwright.policy.reserved import HIDDEN, READONLY, reserved_rules
+from sandwright.policy.reserved import HIDDEN, READONLY, TRUSTED, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
+from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
 from sandwright.policy.worktree import linked_worktree
 from sandwright.questions import sockets_of
 
@@ -59,7 +60,8 @@ def collect(
     sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in TMPDIR on macOS), `environ`
     the environment (absent: this process's). `inputs` keeps every question to the host: while the answers
     stay the same, so do the facts. With `account`, sandwright's state in the account's home is reserved too,
-    if HOME is another: not for launchers, which another user may start. Raise HostError for a system that is
+    if HOME is another, and what is denied below `~` is denied there: not for launchers, which another user
+    may start. Raise HostError for a system that is
     neither Linux nor macOS, UsageError for a project that is no directory.
     """
     inputs = InputTracker() if inputs is None else inputs
@@ -73,6 +75,7 @@ def collect(
         if path != spelling.plain(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], inputs=inputs)
+    facts = replace(facts, account_home=_account_home(facts) if account else "")
     facts = observe(facts, _named(policy, facts), inputs=inputs)
     facts = replace(facts, named=tuple(sorted({path for path, _ in policy.named_paths(facts)})))
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
@@ -152,27 +155,51 @@ def _with_reserved(
         bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
         own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
         hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
-        return replace(facts, reserved_hidden=hidden, reserved_readonly=own)
+        trusted = (*trusted_directories(environ), *trusted_files(environ))
+        return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
     for directory in places.hidden():
         with contextlib.suppress(HostError):
             places.private(directory)
         inputs.forget(directory)
-    inputs.ask_all(("variable", name) for name in places.VARIABLES)
-    home = places.account_home() if account else ""
-    others = home.startswith("/") and follow(home, facts)[0] != follow(facts.home, facts)[0]
-    facts = replace(
-        facts,
-        reserved_hidden=(*places.hidden(), *(f"{home}/{name}" for name in HIDDEN if others)),
-        reserved_readonly=(*places.readonly(), *(f"{home}/{name}" for name in READONLY if others)),
-    )
+    inputs.ask_all(("variable", name) for name in (*places.VARIABLES, *VARIABLES))
+    files = tuple(trusted_files(os.environ))
+    facts = _with_trusted(facts, files, inputs, account=account)
     writable = _writable_roots(policy, facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():
-        if any(is_inside(path, root) for root in writable):
+        if directory not in files and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
                 os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as the others are made
             inputs.forget(directory)
     return observe(facts, found, inputs=inputs)
+
+
+def _with_trusted(
+    facts: HostFacts, files: Iterable[str], inputs: InputTracker, *, account: bool
+) -> HostFacts:
+    """The facts with directories of this process's environment, of the account, and of earlier runs."""
+    home, known = facts.account_home, places.remembered() if account else {}
+    if account:
+        inputs.content(places.memory())
+    return replace(
+        facts,
+        reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
+        reserved_readonly=_unique(places.readonly(), known.get("readonly", ()), home, READONLY),
+        trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
+    )
+
+
+def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
+    below_home = (f"{home}/{name}" for name in names) if home else ()
+    return tuple(dict.fromkeys((*paths, *known, *below_home)))
+
+
+def _account_home(facts: HostFacts) -> str:
+    """The home that the account has, where HOME is another."""
+    home = places.account_home()
+    if not home.startswith("/") or home == "/" or home != spelling.plain(home):
+        return ""
+    return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""
 
 
 def _writable_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
@@ -389,6 +416,7 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
     found += [layer.file for layer in policy.layers if layer.file is not None]
     spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
+    spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:
         try:
             found.append(spelling.expanded(text, facts.variables))
@@ -410,7 +438,7 @@ def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict
 
 def _writable(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
-    found = [facts.project, facts.home, *_canonical(policy, facts, "write")]
+    found = [facts.project, *facts.homes, *_canonical(policy, facts, "write")]
     return list(dict.fromkeys(follow(path, facts)[0] for path in found))
 
 

@@ -27,6 +27,7 @@ from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer,
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import trusted_directories
 from sandwright.reading import read_start
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
@@ -164,6 +165,7 @@ def resolved_here(
     """
     for directory in places.hidden()[:2]:
         places.private(directory)
+    _remember_directories()
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
     facts = collect(policy, project=root, cwd=cwd, inputs=inputs, account=True)
@@ -171,6 +173,14 @@ def resolved_here(
     refuse_changeable(found)
     process.avoid(found.filesystem.tree.changes_host)
     return found
+
+
+def _remember_directories() -> None:
+    """Record where this run's variables lead: a later run without them has to reserve that, too."""
+    trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
+    with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
+        places.private(places.keys())
+        places.remember({"hidden": places.hidden(), "readonly": places.readonly(), "trusted": trusted})
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
@@ -218,7 +228,7 @@ def chosen(
             if found.ready:
                 why = f" ({'; '.join(refused)})" if refused else ""
                 notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
-                weaker = registry.find(own)[2].instead
+                weaker = registry.find(own)[2].fallback
                 return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
             refused.append(found.describe())
     raise HostError(*refused)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,7 +69,7 @@ static void begin_way(struct way *way, const char *path, const struct way *befor
             above = same;
     *way = (struct way){.length = above};
     memcpy(way->real, before->real, above);
-    text_into(way->rest, sizeof way->rest, "%s", path + above);
+    snprintf(way->rest, sizeof way->rest, "%s", path + above);
 }
 
 /* Whether there is something at its end. */
@@ -123,7 +124,7 @@ const char *absent_find(const struct words *names, const struct mount_plan *plan
         begin_way(way, names->at[index], &ways[1 - index / 2 % 2]);
         if (!follow_way(way, watching) || strcmp(way->real, names->at[index + 1]) == 0)
             continue;
-        text_into(found, sizeof found, "%s%s", root, way->real);
+        snprintf(found, sizeof found, "%s%s", root, way->real);
         if (is_shown(plan, mounts, inside, found))
             return found;
     }

@@ -16,6 +16,7 @@ struct listed {
 };
 
 struct words;
+struct seccomp_notif;
 struct broker {
     int listener;     /* seccomp's */
     bool keeps;       /* landlock's: it makes the sockets itself (kept.c), and there is no network but the host's */
@@ -35,6 +36,8 @@ struct broker {
 /* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone.
  * `binds`: it is bind(2) and no connect(2). */
 int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds);
+/* The answer to getsockopt(SO_ERROR). `flags` may get SECCOMP_USER_NOTIF_FLAG_CONTINUE. */
+int broker_socket_error(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags);
 bool broker_valid(const struct broker *broker, uint64_t id); /* whoever called still waits */
 
 enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDRESS_OTHER };
@@ -44,7 +47,6 @@ enum address address_of(const void *address, size_t length, char path[109]);
 /* ---- kept.c */
 enum { PROXY_PORT = 3128 }; /* where programs inside look for the proxy (render/proxyfacts.py) */
 struct stat;
-struct seccomp_notif;
 int kept_answer(const struct broker *broker, const struct seccomp_notif *call); /* as above */
 /* A copy of a socket of which a process has a descriptor, its number, whether it was bound; -1 and errno. */
 int kept_copy(int process, int number, uint64_t *inode, bool *bound);
@@ -57,6 +59,7 @@ int kept_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int 
 struct seccomp_data;
 /* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
 bool is_connect(const struct seccomp_data *call);
+bool is_socket_error(const struct seccomp_data *call); /* getsockopt(2) for SO_ERROR */
 
 /* ---- calls.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
 int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length);

@@ -108,19 +108,11 @@ static void give(int file, int number)
         refuse_errno("bubblewrap can't be given what it reads");
 }
 
-static int in_memory(const char *name, const void *content, size_t length)
-{
-    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
-        refuse_errno("bubblewrap can't be given what it reads");
-    return file;
-}
-
 /* By the numbers that stand in `args`. */
 static void give_ignored(const struct run *run)
 {
     for (size_t index = 0; index < run->plan.ignored.count; index++) {
-        int file = in_memory("gitignore", "*\n", 2), number = FREE + (int)index;
+        int file = memory_file("gitignore", "*\n", 2), number = FREE + (int)index;
         if (file == number && fcntl(file, F_SETFD, 0) == 0)
             continue;
         give(file, number);
@@ -132,7 +124,7 @@ static int artifact(const struct run *run, const char *name)
 {
     size_t length;
     const char *content = checked_artifact(run, name, &length);
-    return in_memory(name, content, length);
+    return memory_file(name, content, length);
 }
 
 /* bubblewrap stays inside as the first process, by whose /proc/1/exe its owner could change what all of the host run
@@ -147,7 +139,7 @@ static _Noreturn void execute(char *const *words)
                         ? NULL
                         : read_file(AT_FDCWD, program, MOST_PROGRAM, &length);
     if (content != NULL && strncmp(content, ELF, sizeof ELF - 1) == 0) {
-        int copy = in_memory("bwrap", content, length);
+        int copy = memory_file("bwrap", content, length);
         if (fcntl(copy, F_ADD_SEALS, seals) == 0)
             syscall(SYS_execveat, copy, "", words, nothing, AT_EMPTY_PATH);
         refuse_errno("%s can't be started from a copy, and the command could change it", program);
@@ -163,7 +155,7 @@ static _Noreturn void become(struct run *run, bool tries)
     for (size_t index = 0; index < given.count; index++)
         bytes_add(&settings, given.at[index], strlen(given.at[index]) + 1);
     /* Above what will be given: `dup2` closes what is there. */
-    int files[] = {artifact(run, "args"), in_memory("settings", settings.at, settings.end),
+    int files[] = {artifact(run, "args"), memory_file("settings", settings.at, settings.end),
                    !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],

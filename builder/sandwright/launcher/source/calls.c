@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -80,7 +81,7 @@ bool has_signal(const char *status)
 static bool is_called_away(const struct waiting *each)
 {
     char name[32];
-    text_into(name, sizeof name, "/proc/%d/status", (int)each->caller);
+    snprintf(name, sizeof name, "/proc/%d/status", (int)each->caller);
     char *status = read_file(AT_FDCWD, name, 1 << 16, NULL);
     bool away = status == NULL || has_signal(status) || !broker_valid(&served.broker, each->id);
     free(status);
@@ -181,12 +182,13 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
     int which, error = filters_refusal(served.filters, served.filter_count, &call->data, &which);
     if (OWN_KERNELS && served.broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
+    bool recorded = error == 0 && served.recording && !served.broker.keeps && record_call(call, served.connects);
     if (error != 0)
         denied_call(&call->data, error, which);
-    else if (served.recording && !served.broker.keeps && record_call(call, served.connects))
-        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else if (served.broker.keeps || (served.connects && is_connect(&call->data)))
+    else if (served.broker.keeps || (served.connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
+    else if (recorded)
+        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     else
         return EPERM; /* confine.c alone refuses it */
     return error;
@@ -196,6 +198,8 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
 {
     if (OWN_KERNELS && served.broker.names)
         return paths_answer(&served.broker, call, flags);
+    if (is_socket_error(&call->data))
+        return broker_socket_error(&served.broker, call, flags);
     return served.broker.keeps ? kept_answer(&served.broker, call)
                         : broker_address(&served.broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -171,7 +172,7 @@ void check_artifacts(struct run *run)
             refuse("%s/%s can't be read", run->directory, each->name);
         sha256(each->content, each->length, digest);
         for (int byte = 0; byte < 32; byte++)
-            text_into(found + 2 * byte, 3, "%02x", digest[byte]);
+            snprintf(found + 2 * byte, 3, "%02x", digest[byte]);
         if (strcmp(found, artifacts->at[index + 1]) != 0)
             refuse("%s/%s was changed after it was rendered: render it again", run->directory, each->name);
         checked = each;

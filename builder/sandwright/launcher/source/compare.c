@@ -21,12 +21,6 @@ int look_inside(int root, const char *path, struct stat *status)
     return fault;
 }
 
-static bool same(const struct stat *one, const struct stat *other)
-{
-    return one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
-           (one->st_mode & S_IFMT) == (other->st_mode & S_IFMT);
-}
-
 /* Whether a path shows what it should: the very file that is held, or for a mask something that has nothing in it. */
 static bool shows(const struct record *record, int root)
 {
@@ -45,7 +39,7 @@ static bool shows(const struct record *record, int root)
                (S_ISREG(inside.st_mode) && inside.st_size == 0);
     if (record->held < 0)
         return record->fault == EACCES;
-    return fstat(record->held, &held) == 0 && same(&inside, &held);
+    return fstat(record->held, &held) == 0 && same_file(&inside, &held);
 }
 
 bool is_in_memory(const char *type)

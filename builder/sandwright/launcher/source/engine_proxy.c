@@ -51,13 +51,13 @@ static char *own_addresses(void)
     if (getifaddrs(&all) != 0)
         refuse_errno("the addresses of this machine can't be known");
     for (each = all; each != NULL; each = each->ifa_next) {
-        char word[ADDRESS_TEXT];
+        char word[INET6_ADDRSTRLEN];
         int family = each->ifa_addr == NULL ? AF_UNSPEC : each->ifa_addr->sa_family;
         const void *address = family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)(void *)each->ifa_addr)->sin6_addr
                                                  : (void *)&((struct sockaddr_in *)(void *)each->ifa_addr)->sin_addr;
         if (family != AF_INET && family != AF_INET6)
             continue;
-        text_of_address(family == AF_INET, address, word);
+        inet_ntop(family, address, word, sizeof word);
         if (strncmp(word, "127.", 4) == 0 || strcmp(word, "::1") == 0 || strncmp(word, "fe80:", 5) == 0)
             continue; /* they are refused anyway */
         found = text("%sacl sw_never dst %s\n", found, word);

@@ -131,8 +131,7 @@ const struct record *host_compare(const struct mount_plan *plan)
         if (!each->watched || each->held < 0)
             continue;
         if (fstat(each->held, &held) != 0 || fstatat(AT_FDCWD, each->source, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
-            held.st_dev != there.st_dev || held.st_ino != there.st_ino ||
-            (held.st_mode & S_IFMT) != (there.st_mode & S_IFMT))
+            !same_file(&held, &there))
             return each;
     }
     return NULL;

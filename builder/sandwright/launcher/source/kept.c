@@ -10,6 +10,7 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -70,7 +71,7 @@ void kept_forget(uint64_t inode)
 int kept_copy(int process, int number, uint64_t *inode, bool *bound)
 {
     char name[32], link[64];
-    text_into(name, sizeof name, "fd/%d", number);
+    snprintf(name, sizeof name, "fd/%d", number);
     ssize_t length = readlinkat(process, name, link, sizeof link - 1);
     if (length < 0) {
         errno = errno == ENOENT ? EBADF : EACCES;
@@ -126,7 +127,7 @@ static mode_t umask_of(int process)
 static bool is_same(int file, const struct stat *found)
 {
     struct stat status;
-    return fstat(file, &status) == 0 && status.st_nlink > 0 && status.st_dev == found->st_dev && status.st_ino == found->st_ino;
+    return fstat(file, &status) == 0 && status.st_nlink > 0 && same_file(&status, found);
 }
 
 bool kept_is_own(const struct stat *found)
@@ -337,7 +338,7 @@ int kept_answer(const struct broker *broker, const struct seccomp_notif *call)
         return broker_address(broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, number == SYS_bind);
     if (number != SYS_listen)
         return EPERM;
-    text_into(name, sizeof name, "/proc/%d", (int)call->pid);
+    snprintf(name, sizeof name, "/proc/%d", (int)call->pid);
     if ((process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
         return EACCES;
     fault = broker_valid(broker, call->id) ? start_listening(call, process) : -1;

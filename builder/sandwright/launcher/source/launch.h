@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "bytes.h"
@@ -51,6 +52,7 @@ const char *plan_parse(char *text, size_t length, struct plan *plan);
 
 /* ---- one run */
 struct method;
+struct stat;
 struct run {
     struct plan plan;
     const struct method *method;
@@ -126,6 +128,8 @@ void add(struct words *words, char *word);
 void add_all(struct words *words, const struct words *more);
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
 long number_in(const char *path); /* a file with a number, 0 without */
+int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
+bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
 
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
@@ -139,6 +143,12 @@ void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
+
+/* ---- privileges.c: false and errno. No program can give new rights afterwards. */
+bool keep_capabilities(uint64_t kept);    /* a bit each, and no others */
+uint64_t effective_capabilities(void);
+/* These groups and no others; `kept` stay in the bounding set, too. */
+bool become_account(uid_t user, gid_t group, const gid_t *groups, size_t count, uint64_t kept);
 
 /* ---- environment.c */
 bool is_set(const char *name);                      /* a variable of ours, and not empty */

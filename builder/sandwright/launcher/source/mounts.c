@@ -73,22 +73,12 @@ bool mount_parse(char *text, struct mount *mount)
     return mount->type != NULL;
 }
 
-static bool is_before(const struct mount *one, const struct mount *other)
+static int by_parent(const void *one, const void *other)
 {
-    return one->parent != other->parent ? one->parent < other->parent : one->id < other->id;
-}
-
-/* By parents (Shell sort: qsort(3) is 5 KB). */
-static void sort(struct mount *all, size_t count)
-{
-    for (size_t gap = count / 2; gap > 0; gap /= 2)
-        for (size_t index = gap; index < count; index++) {
-            struct mount each = all[index];
-            size_t at = index;
-            for (; at >= gap && is_before(&each, &all[at - gap]); at -= gap)
-                all[at] = all[at - gap];
-            all[at] = each;
-        }
+    const struct mount *first = one, *second = other;
+    if (first->parent != second->parent)
+        return first->parent < second->parent ? -1 : 1;
+    return first->id < second->id ? -1 : first->id > second->id;
 }
 
 /* The first of the children of a mount. */
@@ -124,7 +114,7 @@ bool mounts_parse(char *text, struct mounts *mounts)
     for (char *each; (each = next(&text, '\n')) != NULL;)
         if (mounts->count > lines || !mount_parse(each, &mounts->all[mounts->count++]))
             return false;
-    sort(mounts->all, mounts->count);
+    qsort(mounts->all, mounts->count, sizeof *mounts->all, by_parent);
     for (size_t index = 0; index < mounts->count; index++) {
         struct mount *each = &mounts->all[index];
         if (strcmp(each->point, "/") == 0 && (each->parent == each->id || !has(mounts, each->parent)))

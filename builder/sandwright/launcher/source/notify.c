@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -64,14 +65,7 @@ static pid_t take_listener(int channel)
 /* No rights over files but those of the account that runs inside; to look into its processes, where we had that. */
 static void drop_rights(void)
 {
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct held[2];
-    if (syscall(SYS_capget, &head, held) != 0)
-        refuse_errno("rights can't be given up");
-    unsigned kept = held[0].effective & 1U << CAP_SYS_PTRACE;
-    held[0] = (struct __user_cap_data_struct){.effective = kept, .permitted = kept};
-    held[1] = (struct __user_cap_data_struct){0};
-    if (syscall(SYS_capset, &head, held) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    if (!keep_capabilities(effective_capabilities() & 1ULL << CAP_SYS_PTRACE))
         refuse_errno("rights can't be given up");
 }
 
@@ -359,7 +353,7 @@ const char *notify_listen(struct run *run, bool apart)
         }
         path = text("/proc/%d/fd/%d/listener", (int)getpid(), directory);
     }
-    text_into(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
     ends[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (directory < 0 || ends[0] < 0 || !tells_who(ends[0]) ||
         bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)
@@ -369,19 +363,10 @@ const char *notify_listen(struct run *run, bool apart)
     return path;
 }
 
-static int in_memory(const struct program *filter)
-{
-    size_t length = filter->count * sizeof *filter->at;
-    int file = memfd_create("filter", MFD_CLOEXEC);
-    if (file < 0 || write(file, filter->at, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
-        refuse_errno("the sandbox can't be given its filter");
-    return file;
-}
-
 int notify_asking(void)
 {
     struct program asking = filters_joined(NULL, served.filters, served.filter_count);
-    return in_memory(&asking);
+    return memory_file("filter", asking.at, asking.count * sizeof *asking.at);
 }
 
 void notify_confine(void)
@@ -400,7 +385,7 @@ void notify_hand_over(void)
 {
     const struct program whole = served.recording ? record_ask(&served.filters[0], served.connects) : served.filters[0];
     /* Above all, as one may be where the other goes. */
-    int files[] = {program, ends[1], in_memory(&whole)};
+    int files[] = {program, ends[1], memory_file("filter", whole.at, whole.count * sizeof *whole.at)};
     for (int index = 0; index < 3; index++)
         files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 3);
     for (int index = 0; index < 3; index++)

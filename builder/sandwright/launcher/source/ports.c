@@ -117,14 +117,6 @@ static void enter(int network, pid_t parent)
         _exit(NOT_RUN);
 }
 
-static void drop_rights(void)
-{
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        refuse_errno("rights can't be given up");
-}
-
 ssize_t pass_files(int socket, struct iovec words, const int *files, size_t number)
 {
     char control[CMSG_SPACE(PASSED * sizeof *files)] = {0};
@@ -163,7 +155,8 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
         refuse_errno("network.localhost: port %s can't be listened on inside", port);
     if (names_wanted(run))
         names_listen(run);
-    drop_rights();
+    if (!keep_capabilities(0))
+        refuse_errno("rights can't be given up");
     for (size_t index = 0; index < inner_count; index++) {
         files[index] = inner[index].listener;
         ports[index] = inner[index].port;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +66,7 @@ long milliseconds(void)
 size_t children_of(pid_t process, pid_t *found, size_t most)
 {
     char path[64], *at;
-    text_into(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
     size_t count = 0, length;
     char *content = read_file(AT_FDCWD, path, 1 << 20, &length);
     for (at = content; at != NULL && *at >= '0' && *at <= '9' && count < most; at += *at == ' ')
@@ -77,7 +78,7 @@ pid_t parent_of(pid_t process)
 {
     char path[64], *end;
     size_t length;
-    text_into(path, sizeof path, "/proc/%d/stat", (int)process);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
     end = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
     return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;

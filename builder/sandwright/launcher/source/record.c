@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -219,9 +220,9 @@ static void read_place(pid_t thread, const char *name, int number, char place[PA
 {
     char path[64];
     if (number < 0)
-        text_into(path, sizeof path, "/proc/%d/%s", (int)thread, name);
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)thread, name);
     else
-        text_into(path, sizeof path, "/proc/%d/%s/%d", (int)thread, name, number);
+        snprintf(path, sizeof path, "/proc/%d/%s/%d", (int)thread, name, number);
     ssize_t length = readlink(path, place, PATH_MAX - 1);
     place[length < 0 ? 0 : length] = '\0';
 }
@@ -296,7 +297,7 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
     if (plain)
         strcpy(real, path);
     else {
-        text_into(name, sizeof name, "/proc/self/fd/%d", opened);
+        snprintf(name, sizeof name, "/proc/self/fd/%d", opened);
         ssize_t length = readlink(name, real, PATH_MAX - 1);
         real[length < 0 ? 0 : length] = '\0';
     }
@@ -320,7 +321,7 @@ static bool find_new(const char *path, char real[PATH_MAX])
     char *above = text("%.*s", slash == copy ? 1 : (int)(slash - copy), copy);
     known = known && find(above, true, real) == A_DIRECTORY && strlen(real) + strlen(name) + 2 < PATH_MAX;
     if (known)
-        text_into(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);
+        snprintf(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);
     free(above);
     free(copy);
     return known;
@@ -373,7 +374,7 @@ static void record_path(const struct seccomp_notif *made, const struct call *cal
                          : call->follows && (call->style != AT || (flags & AT_SYMLINK_NOFOLLOW) == 0);
     enum found found = find(whole, follows, real);
     if (found == ABSENT && !((asked & CREATE) != 0 && find_new(whole, real)))
-        text_into(real, sizeof real, "%.*s", PATH_MAX - 1, whole);
+        snprintf(real, sizeof real, "%.*s", PATH_MAX - 1, whole);
     recorded_path(whole, real, found, asked, kinds_for(asked, found));
 }
 

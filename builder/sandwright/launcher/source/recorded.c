@@ -162,7 +162,7 @@ static void write_address(struct bytes *out, const struct entry *each)
 {
     static const char *const names[] = {[CONNECT] = "connect", [SEND] = "send", [LISTEN] = "listen"};
     const char *type = each->number == SOCK_STREAM ? "tcp" : each->number == SOCK_DGRAM ? "udp" : "other";
-    char text[ADDRESS_TEXT] = ""; /* other families have none, as netlink's */
+    char text[INET6_ADDRSTRLEN] = ""; /* other families have none, as netlink's */
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -181,7 +181,7 @@ static void write_address(struct bytes *out, const struct entry *each)
     }
     bool four = address.any.sa_family == AF_INET;
     if (four || address.any.sa_family == AF_INET6)
-        text_of_address(four, four ? (void *)&address.four.sin_addr : (void *)&address.six.sin6_addr, text);
+        inet_ntop(four ? AF_INET : AF_INET6, four ? (void *)&address.four.sin_addr : (void *)&address.six.sin6_addr, text, sizeof text);
     int port = ntohs(four ? address.four.sin_port : address.six.sin6_port);
     bytes_text(out, "\"%s\", \"address\": \"%s\", \"port\": %d", type, text, port);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,7 +47,7 @@ int open_as(int process, const char *path)
         errno = ENAMETOOLONG;
         return -1;
     }
-    text_into(whole + length, sizeof whole - (size_t)length, "/%s", path);
+    snprintf(whole + length, sizeof whole - (size_t)length, "/%s", path);
     return open_below(process, "root", whole, RESOLVE_IN_ROOT);
 }
 
@@ -75,7 +76,7 @@ bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device)
 bool device_of(int process, int file, uint32_t *device)
 {
     char name[48];
-    text_into(name, sizeof name, "/proc/self/fdinfo/%d", file);
+    snprintf(name, sizeof name, "/proc/self/fdinfo/%d", file);
     char *told = read_file(AT_FDCWD, name, 4096, NULL), *mount = told == NULL ? NULL : strstr(told, "mnt_id:\t");
     char *mounts = mount == NULL ? NULL : read_file(process, "mountinfo", MOST, NULL);
     bool found = mounts != NULL && device_in(mounts, strtoul(mount + strlen("mnt_id:\t"), NULL, 10), device);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,10 +49,11 @@ static void line(const char *format, va_list words, const char *reason)
     signal(SIGPIPE, SIG_IGN); /* in a child, which has the caller's: its status says more than that nobody reads this */
     char said[16384];
     strcpy(said, begin);
-    size_t size = sizeof said - 256, length = text_given(said + sizeof begin - 1, size, format, words);
-    size_t end = sizeof begin - 1 + (length < size ? length : size - 1);
+    const size_t size = sizeof said - 256;
+    int length = vsnprintf(said + sizeof begin - 1, size, format, words);
+    size_t end = sizeof begin - 1 + (length < 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1);
     if (reason != NULL)
-        end += text_into(said + end, 200, ": %s", reason);
+        end += (size_t)snprintf(said + end, 200, ": %s", reason);
     for (size_t index = 0; index < end; index++)
         if (said[index] < ' ' || said[index] > '~')
             said[index] = '?';

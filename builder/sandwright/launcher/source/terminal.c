@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -55,7 +56,7 @@ bool terminal_open(struct run *run)
         ioctl(master, TIOCSPTLCK, &locked) != 0 || ioctl(master, TIOCGPTN, &number) != 0)
         refuse_errno("no terminal can be made");
     if ((slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) { /* before Linux 4.13 */
-        text_into(name, sizeof name, "/dev/pts/%u", number);
+        snprintf(name, sizeof name, "/dev/pts/%u", number);
         slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
     }
     if (slave < 0 || !settle())

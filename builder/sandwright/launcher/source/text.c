@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -19,12 +23,13 @@ void *take(size_t size)
 
 char *text(const char *format, ...)
 {
+    char *made;
     va_list words;
     va_start(words, format);
-    size_t size = text_given(NULL, 0, format, words) + 1;
-    char *made = take(size);
-    text_given(made, size, format, words);
+    int length = vasprintf(&made, format, words);
     va_end(words);
+    if (length < 0)
+        refuse("there is no memory");
     return made;
 }
 
@@ -90,6 +95,19 @@ long number_in(const char *path)
     long number = content == NULL ? 0 : strtol(content, NULL, 10);
     free(content);
     return number;
+}
+
+int memory_file(const char *name, const void *content, size_t length)
+{
+    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
+        refuse_errno("no file can be made in memory");
+    return file;
+}
+
+bool same_file(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino && (one->st_mode & S_IFMT) == (other->st_mode & S_IFMT);
 }
 
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode)

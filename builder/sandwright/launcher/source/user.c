@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pwd.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +37,10 @@ static bool running;
 static void check(struct run *run)
 {
     struct stat status;
-    struct account account;
     const struct plan *plan = &run->plan;
     notify_filter(run, "seccomp.bpf");
     denied_share();
-    if (!account_find(plan->account, &account) || stat(plan->account_place, &status) != 0 || !S_ISDIR(status.st_mode))
+    if (getpwnam(plan->account) == NULL || stat(plan->account_place, &status) != 0 || !S_ISDIR(status.st_mode))
         refuse("this project has no account here yet: \"sandwright account-setup\" shows what makes one");
     if (geteuid() == 0) {
         if (plan->proxy)

@@ -3,8 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
+#include <pwd.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -21,25 +20,10 @@
 #include "user.h"
 
 /* ---- the command */
-static struct account account;
+static const struct passwd *account; /* what is no number of an account's is refused: setresuid(2) takes the last for "as it is" */
 static struct words variables;
 static const char *place;
 static int root = -1; /* what is mounted there */
-
-/* No group but its own, no capability now or ever, no new rights by any program. */
-static void become_account(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
-        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
-            refuse_errno("the account can not be taken on");
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 || setgroups(0, NULL) != 0 ||
-        setresgid(account.group, account.group, account.group) != 0 ||
-        setresuid(account.user, account.user, account.user) != 0 || syscall(SYS_capset, &header, none) != 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        refuse_errno("the account can not be taken on");
-}
 
 static _Noreturn void begin_command(struct run *run)
 {
@@ -58,7 +42,8 @@ static _Noreturn void begin_command(struct run *run)
         refuse_errno("resources.pids can not be set");
     if (wall >= 0)
         wall_own(wall, run->plan.wall_own.at);
-    become_account();
+    if (!become_account(account->pw_uid, account->pw_gid, NULL, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        refuse_errno("the account can not be taken on");
     if (getppid() != 1)
         _exit(NOT_RUN);
     if (wall >= 0)
@@ -166,7 +151,8 @@ _Noreturn void root_half(struct run *run, int socket, const struct words *given)
     size_t length;
     int handle, status, spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
     place = run->plan.account_place;
-    if (!account_find(run->plan.account, &account) || account.user == 0 || account.group == 0)
+    if ((account = getpwnam(run->plan.account)) == NULL || account->pw_uid == 0 || account->pw_gid == 0 ||
+        account->pw_uid == (uid_t)-1 || account->pw_gid == (gid_t)-1)
         refuse("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
     notify_start(run);

@@ -116,22 +116,6 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
 }
 
 /* ---- its start */
-static void drop_rights(const struct settings *set)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct own[2] = {{0}};
-    for (int half = 0; half < 2; half++)
-        own[half].effective = own[half].permitted = set->identity.capabilities[half];
-    for (int number = 0; prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0; number++)
-        if ((set->identity.capabilities[number / 32] >> number % 32 & 1) == 0 && prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0)
-            refuse_errno("rights can not be given up");
-    uid_t user = (uid_t)set->identity.user;
-    gid_t group = (gid_t)set->identity.group;
-    if (setgroups(set->group_count, set->groups) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0 ||
-        syscall(SYS_capset, &header, own) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        refuse_errno("rights can not be given up");
-}
-
 static void set_limits(const struct settings *set, int procs)
 {
     rlim_t soft = (rlim_t)(set->files[0] > MOST_FILES ? MOST_FILES : set->files[0]);
@@ -156,7 +140,10 @@ static _Noreturn void become_command(const struct settings *set, int procs, cons
         if (dup2(its[number], number) < 0)
             _exit(NOT_RUN);
     set_limits(set, procs);
-    drop_rights(set);
+    const uint32_t *halves = set->identity.capabilities;
+    if (!become_account((uid_t)set->identity.user, (gid_t)set->identity.group, set->groups, set->group_count,
+                        (uint64_t)halves[1] << 32 | halves[0]))
+        refuse_errno("rights can not be given up");
     umask((mode_t)set->identity.mask);
     if (chdir(set->directory) != 0)
         refuse_errno("%s can't be entered", set->directory);

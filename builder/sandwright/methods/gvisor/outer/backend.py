@@ -20,6 +20,7 @@ from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import ROOTFS
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.scratch import scratch_directory
@@ -60,7 +61,7 @@ class OuterGvisor(Launched):
         self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
-        from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
+        from sandwright.methods.shared.images import rootfs  # noqa: PLC0415 - it brings archives along
 
         self._load(collect_host(), say)
         root = rootfs(policy, inputs or InputTracker(), say=say)
@@ -83,7 +84,7 @@ class OuterGvisor(Launched):
                 (scratch / name).mkdir(exist_ok=True)
             for name in _FILES:
                 (scratch / name).touch()
-            own = {**client_environment(), **self._engine.settings(host), "SANDWRIGHT_ROOTFS": str(scratch)}
+            own = {**client_environment(), **self._engine.settings(host), ROOTFS: str(scratch)}
             failed = try_out(self, IMAGE_ROOT, limit=limit, environment=own)
         return judged(self.name, failed, self.explained)
 

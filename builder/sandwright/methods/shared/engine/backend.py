@@ -99,7 +99,7 @@ class EngineBackend(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where neither the engine nor a build has the image that a policy has by default."""
-        from sandwright.methods.shared.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
+        from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing  # noqa: PLC0415 - brings archives
 
         if not (said := missing(image := default_image())):
             return None
@@ -107,7 +107,9 @@ class EngineBackend(Launched):
         words = ("image", "inspect", "--format", "{{.Id}}", f"sandwright/{image}:latest")
         if process.run(self.name, *words, check=False, timeout=ASKING, env=settings):
             return None
-        return Preflight(self.name, "image-missing", f"{said}, nor in {self.name}", BUILD.format(image))
+        return Preflight(
+            self.name, "image-missing", f"{said}, nor in {self.name}", HOW_TO_BUILD.format(image)
+        )
 
     def runtime_version(self, host: MachineFacts) -> str:
         """What the runtime behind the engine says of its version."""
