@@ -182,7 +182,7 @@ def above(name: str) -> str:
 
 def is_there(path: str) -> bool:
     """Whether something is at a path that no launcher put there for the time of a run."""
-    from sandwright.inputs import is_cover  # noqa: PLC0415 - the end of a run needs none of it
+    from sandwright.questions import is_cover  # noqa: PLC0415 - the end of a run needs none of it
 
     try:
         return not is_cover(path, os.lstat(path))

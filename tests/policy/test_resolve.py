@@ -18,9 +18,10 @@ from sandwright.errors import DocumentError, RenderError, UsageError
 from sandwright.inputs import InputTracker
 from sandwright.methods.registry import render
 from sandwright.policy import load
-from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import EntryKind
 
 DIRECTORY = HostEntry("directory")
 LINUX = HostFacts(

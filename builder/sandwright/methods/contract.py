@@ -15,10 +15,11 @@ from sandwright.methods.properties import Answers, Properties
 if TYPE_CHECKING:
     from sandwright.evaluate.explain.reading import ReadBack
     from sandwright.host import MachineFacts
-    from sandwright.inputs import InputTracker, Question
+    from sandwright.inputs import InputTracker
     from sandwright.policy.declaration import Declaration
     from sandwright.policy.names import Outer
     from sandwright.policy.resolved import ResolvedPolicy
+    from sandwright.questions import Question
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 

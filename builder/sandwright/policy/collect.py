@@ -18,10 +18,10 @@ from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError, UsageError
-from sandwright.inputs import InputTracker, is_cover, sockets_of
+from sandwright.inputs import InputTracker
 from sandwright.policy import nested, planted, spelling
 from sandwright.policy.engines import SOCKETS
-from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
@@ -35,6 +35,7 @@ from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
 from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
 from sandwright.policy.worktree import linked_worktree
+from sandwright.questions import sockets_of
 
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
@@ -159,6 +160,7 @@ def _with_reserved(
     for directory in places.hidden():
         with contextlib.suppress(HostError):
             places.private(directory)
+        inputs.forget(directory)
     inputs.ask_all(("variable", name) for name in (*places.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
@@ -168,6 +170,7 @@ def _with_reserved(
         if directory not in files and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
                 os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as the others are made
+            inputs.forget(directory)
     return observe(facts, found, inputs=inputs)
 
 
@@ -177,7 +180,7 @@ def _with_trusted(
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
     home, known = facts.account_home, places.remembered() if account else {}
     if account:
-        inputs.ask("digest", places.memory())
+        inputs.content(places.memory())
     return replace(
         facts,
         reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
@@ -257,8 +260,8 @@ class _Looking:
 
     def _entry(self, path: str) -> HostEntry | None:
         if path not in self._known:
-            self._looks.ask("entry", path)
-            entry = _entry(path)
+            kind = self._looks.kind(path)
+            entry = kind and HostEntry(kind, self._looks.link(path) or "")
             if entry is not None and path != "/" and self._facts.os == "darwin":
                 stored = self._stored(path)
                 entry = entry if stored is None else HostEntry("symlink", stored)
@@ -271,21 +274,10 @@ class _Looking:
         """The name that a path's directory stores for it, None when it is the same."""
         parent, _, name = path.rpartition("/")
         if parent not in self._names:
-            self._looks.ask("names", parent or "/")
-            self._names[parent] = _names(parent or "/")
+            listed = self._looks.ask("listing", parent or "/")
+            self._names[parent] = frozenset(each.removesuffix("/") for each in listed)
         stored = stored_name(name, self._names[parent], same_name(self._facts))
         return stored if stored != name else None
-
-
-def _entry(path: str) -> HostEntry | None:
-    """What is at a path; None where nothing is, nothing that stays, or where this user may not look."""
-    try:
-        status = os.lstat(path)
-        if stat.S_ISLNK(status.st_mode):
-            return HostEntry("symlink", os.fsdecode(Path(path).readlink()))
-    except (OSError, ValueError):
-        return None
-    return None if is_cover(path, status) else HostEntry(_kind(status.st_mode))
 
 
 def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
@@ -300,23 +292,6 @@ def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) ->
     return next((each for each in names if key(each) == key(name)), name)
 
 
-def _names(directory: str) -> frozenset[str]:
-    try:
-        return frozenset(os.listdir(directory))  # noqa: PTH208 - names, not paths
-    except OSError:
-        return frozenset()
-
-
-def _kind(mode: int) -> EntryKind:
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISSOCK(mode):
-        return "socket"
-    if stat.S_ISFIFO(mode):
-        return "fifo"
-    return "device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "file"
-
-
 def _base(
     policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, inputs: InputTracker
 ) -> HostFacts:
@@ -326,7 +301,8 @@ def _base(
     account = _account()
     home = environ.get("HOME") or account.pw_dir
     wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    inputs.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
+    inputs.ask_all([("system", ""), ("stamp", "/etc/passwd")])
+    inputs.entry(home.swapcase())
     inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
     names = wanted & environ.keys()
     machine = os.uname().machine.lower()
@@ -348,18 +324,16 @@ def _base(
 
 
 def _memory(inputs: InputTracker) -> int:
-    found = inputs.ask("memory", "")
-    return found if isinstance(found, int) else 0
+    return int(next(iter(inputs.ask("memory")), "0"))
 
 
 def _controllers(inputs: InputTracker) -> tuple[str, ...]:
     """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
-    unified = inputs.ask("text", f"{_GROUPS}/cgroup.controllers")
-    names = unified.split() if isinstance(unified, str) else []
+    names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
     return tuple(
         name
         for name in sorted(CONTROLLERS.values())
-        if name in names or inputs.ask("type", f"{_GROUPS}/{name}") == stat.S_IFDIR
+        if name in names or inputs.kind_behind(f"{_GROUPS}/{name}") == "directory"
     )
 
 
@@ -405,8 +379,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
     if not policy.settings.items("network.unix_sockets"):
         shown = [path for path in shown if path != "/"]
     paths = inputs.ask(*sockets_of(shown, hidden))
-    assert isinstance(paths, list)
-    return tuple(path for path in map(str, paths) if path == spelling.plain(path))
+    return tuple(path for path in paths if path == spelling.plain(path))
 
 
 def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
@@ -415,7 +388,23 @@ def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
         return ()
     above = {each for path in (*facts.named, *facts.sockets) for each in ancestors(path)}
     folders = sorted(path for path in above if facts.kind(path) == "directory")
-    return tuple(path for path in folders if inputs.ask("passable", path) == 0)
+    return tuple(path for path in folders if not is_passable(path, inputs))
+
+
+def is_passable(path: str, inputs: InputTracker) -> bool:
+    """Whether root may pass a directory in a user namespace that maps root alone.
+
+    Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
+    lets in can't be told by the mode, and is taken for open.
+    """
+    inputs.ask("system")
+    uid, gid, mode, _, access_list = map(int, inputs.ask("status", path) or ("0", "0", "0", "0", "1"))
+    if access_list:
+        return True
+    if uid == os.geteuid():
+        return gid == os.getegid() or bool(mode & stat.S_IXUSR)
+    ours = gid in (os.getegid(), *os.getgroups())
+    return bool(mode & (stat.S_IXGRP if ours else stat.S_IXOTH))
 
 
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:

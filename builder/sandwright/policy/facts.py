@@ -15,10 +15,9 @@ from typing import Any, Literal
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.policy import spelling
+from sandwright.questions import EntryKind
 
 System = Literal["linux", "darwin"]
-
-EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
 SCHEMA = 1
 

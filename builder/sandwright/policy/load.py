@@ -15,11 +15,11 @@ from sandwright import document
 from sandwright.document import Document, field_name
 from sandwright.document import Path as FieldPath
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.inputs import is_cover
 from sandwright.policy.decoding import decode
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.source import PolicySource
+from sandwright.questions import is_cover
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 

@@ -6,10 +6,9 @@ there. Repositories of Git in the project count, too: their directories are prot
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Collection, Iterable, Iterator
 
-from sandwright.inputs import InputTracker, names_below
+from sandwright.inputs import InputTracker
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.paths import is_inside
@@ -52,7 +51,7 @@ def existing(
     ]
     found = [path for path in found if not path.endswith("/.git")]
     top = (f"{root}/{name}" for root in others for name in _METADATA)
-    found += (path for path in top if inputs.ask("entry", path) is not None)
+    found += (path for path in top if inputs.kind(path) is not None)
     return tuple(dict.fromkeys(each for path in found for each in _names_of(path, inputs)))
 
 
@@ -61,7 +60,7 @@ def _names_of(path: str, inputs: InputTracker) -> Iterator[str]:
     key = next((key for key in _METADATA if path.endswith(f"/{key}")), "")
     if not key or key in _METADATA[key]:
         yield path
-    elif inputs.ask("type", path) == stat.S_IFDIR:
+    elif inputs.kind_behind(path) == "directory":
         yield from (path.removesuffix(key) + name for name in _METADATA[key])
 
 
@@ -69,8 +68,7 @@ def _found(settings: MergedSettings, root: str, inputs: InputTracker) -> list[st
     """The relative paths below a directory at which one of the names is, but for its own repository."""
     names = {name.value for name in _protected(settings)}
     wanted = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}
-    answer = inputs.ask(*names_below(root, wanted))
-    return [path for path in map(str, answer) if path != ".git"] if isinstance(answer, list) else []
+    return [path for path in inputs.ask("nested", root, *sorted(wanted)) if path != ".git"]
 
 
 def _protected(settings: MergedSettings) -> list[Sourced[str]]:

@@ -14,11 +14,11 @@ from typing import Any
 
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
-from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
+from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
 from sandwright.render.mounts import MountPlan

@@ -11,8 +11,8 @@ from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED, GITIGNORE
-from sandwright.policy.facts import EntryKind
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import EntryKind
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
 

@@ -35,7 +35,7 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) ->
     tried = []
     for output in _outputs(policy):
         layout = output / "images" / policy.image
-        inputs.ask("digest", str(layout / "index.json"))
+        inputs.content(str(layout / "index.json"))
         if _there(layout):
             _untouched(output, policy, f"{BUILD} can name another directory")
             _refuse_others(output)
@@ -45,7 +45,7 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) ->
             root = unpacked(
                 image, store, rootless=policy.facts.uid != 0, progress=_Once(policy, image, say)
             ).path.absolute()
-            inputs.ask("identity", str(root))
+            inputs.ask("stamp", str(root))
             return root
         tried.append(str(output))
     raise HostError(
@@ -150,7 +150,7 @@ def layouts(policy: ResolvedPolicy, name: str, inputs: InputTracker) -> Iterator
     inputs.ask("variable", BUILD)
     for output in _outputs(policy):
         index = output / "images" / name / "index.json"
-        inputs.ask("digest", str(index))
+        inputs.content(str(index))
         if index.exists():
             _untouched(output, policy, f"{BUILD} can name another directory")
             _refuse_others(output)

@@ -9,7 +9,7 @@ from typing import Literal
 from sandwright import process
 from sandwright.errors import CommandFailed, SandwrightError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
@@ -21,6 +21,7 @@ from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import ROOTFS
+from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed

@@ -12,13 +12,14 @@ from typing import ClassVar
 from sandwright import process
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
 from sandwright.runtime.empty_image import empty_image
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
