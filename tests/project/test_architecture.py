@@ -19,12 +19,11 @@ FLOORS = (
         "resources",
         "prebuilt",
         "progress",
-        "yamltree",
-        "document",
-        "validation",
+        "documents",
         "gitindex",
         "nested",
         "digests",
+        "lazy",
         "locking",
         "smalljson",
         "sarif",
@@ -66,9 +65,8 @@ FLOORS = (
 SIDEWAYS = {
     "errors": {"visible"},
     "nested": {"folding"},
-    "document": {"errors", "yamltree"},
-    "validation": {"document", "errors"},
-    "yamltree": {"errors"},
+    "documents": {"errors"},
+    "resources": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
     "githistory": {"process"},
@@ -85,7 +83,7 @@ SIDEWAYS = {
 """What a room imports from its own floor."""
 
 PURE = (
-    "document.py",
+    "documents/",
     "launcher/plan.py",
     "policy/",
     "render/",

@@ -8,7 +8,6 @@ lie in a project that somebody else made, so nothing is written or removed throu
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright.documents import strictjson
 from sandwright.errors import UsageError
 from sandwright.visible import one_line
 
@@ -149,7 +149,7 @@ def _mode(directory: Path, artifact: Artifact) -> bool:
 def _recorded(manifest: bytes) -> Mapping[str, str]:
     """The digests of an earlier manifest; none when it is no manifest."""
     try:
-        found = json.loads(manifest)["artifacts"]
+        found = strictjson.loads(manifest)["artifacts"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}

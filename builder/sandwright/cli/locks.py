@@ -32,7 +32,7 @@ def lock_images(
     logins: str = "",
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
-    from sandwright.image.lock import NotLocked  # noqa: PLC0415
+    from sandwright.image.lockfile import NotLocked  # noqa: PLC0415
     from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
 
     catalogue = catalogue_of(images, name or ())

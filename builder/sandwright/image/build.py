@@ -20,7 +20,8 @@ from sandwright.image.existing import ImageLayout, PlatformImage
 from sandwright.image.fetch import fetch
 from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.layout import is_littered, staging
-from sandwright.image.lock import Lock, LockedPackage, NotLocked, PackageGone
+from sandwright.image.lock import Lock, LockedPackage, PackageGone
+from sandwright.image.lockfile import NotLocked
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.plan import BuildPlan, PlannedImage, inputs, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish

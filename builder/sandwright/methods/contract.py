@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
+from sandwright import lazy
 from sandwright.errors import HostError, RenderError
 from sandwright.methods.properties import Answers, Properties
 
@@ -46,8 +46,7 @@ class Parts:
 
     def load(self, part: str) -> Any:  # noqa: ANN401 - a test loads each, and looks at its type
         """A part by its field's name. Raise ImportError or AttributeError where it can't be imported."""
-        module, _, attribute = str(getattr(self, part)).partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return lazy.load(getattr(self, part))
 
 
 @dataclass

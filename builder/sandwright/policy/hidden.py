@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 
 NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
 """What describes the network that /sys was mounted in: the host's own, where the sandbox uses that."""
@@ -25,5 +24,5 @@ def hidden_of_host() -> Mapping[str, str]:
 
 
 def _rows(name: str) -> Mapping[str, str]:
-    rows = json.loads(data_path("oci", "paths.json").read_text(encoding="utf-8"))[name]
+    rows = data_json("oci", "paths.json")[name]
     return {row["path"]: row["reason"] for row in rows}

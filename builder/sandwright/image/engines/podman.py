@@ -7,7 +7,6 @@ hybrid cgroups; the options here ask for what is there.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from sandwright import process
+from sandwright.documents import strictjson
 from sandwright.errors import BuildError, CommandFailed, HostError, IntegrityError
 from sandwright.host import MachineFacts
 from sandwright.image.engines.context import DockerfileContext
@@ -69,7 +69,7 @@ class PodmanBuilder:
         if not found:
             return None
         try:
-            return _found(json.loads(found.stdout))
+            return _found(strictjson.loads_lenient(found.stdout))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise IntegrityError(f"{self.name} inspect {reference}: not understood: {error!r}") from error
 

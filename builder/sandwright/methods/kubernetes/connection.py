@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.visible import visible
 
@@ -200,7 +201,7 @@ def _bounded(answer: Any) -> bytes:  # noqa: ANN401 - urllib3's
 def _read(status: int, data: bytes) -> Json:
     """The object of an answer. Raise ApiRefused for another status than success, HostError for no object."""
     try:
-        found = json.loads(data)
+        found = strictjson.loads_lenient(data)
     except (ValueError, RecursionError) as error:
         if not 200 <= status < 300:
             raise ApiRefused(status, "", _short(data.decode(errors="replace"))) from error

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright import process
+from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.user import sharing
 from sandwright.methods.user.render import ACCOUNTS, DedicatedAccount
@@ -136,7 +137,7 @@ class _Record:
 def _record(account: DedicatedAccount) -> _Record | None:
     path = Path(account.home).parent / RECORD
     try:
-        data = json.loads(path.read_bytes())
+        data = strictjson.loads_record(path.read_bytes())
         return _Record(
             data["project"], data["uid"], tuple(data["shared"]), tuple(data["passed"]), data["mode"]
         )

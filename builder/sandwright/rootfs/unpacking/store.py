@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.locking import lock_within
 from sandwright.rootfs.unpacking.removal import remove
@@ -72,7 +73,7 @@ def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
     try:
         if not (stat.S_ISDIR(rootfs.lstat().st_mode) and stat.S_ISREG(record.lstat().st_mode)):
             return None
-        return StoredRootfs(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+        return StoredRootfs(rootfs, strictjson.loads(record.read_text(encoding="utf-8")), fresh=False)
     except (FileNotFoundError, ValueError):  # not our record
         return None
 

@@ -1,33 +1,30 @@
-"""YAML that people write: what it means, what is refused and where, and how models complain about it."""
+"""YAML that people write: what it means, what is refused and where."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-import sys
-from enum import Enum
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sandwright import process, yamltree
-from sandwright.document import FieldErrors, field_name, parse
+from sandwright.documents import yamltree
+from sandwright.documents.document import field_name
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError
-from sandwright.validation import load_model
 
 
 def data(text: str | bytes) -> Any:
-    return parse(text, file="f.yaml").data
+    return parse_yaml(text, file="f.yaml").data
 
 
 def refusal(text: str | bytes) -> str:
     with pytest.raises(DocumentError) as caught:
-        parse(text, file="f.yaml")
+        parse_yaml(text, file="f.yaml")
     return str(caught.value)
 
 
@@ -262,9 +259,9 @@ def test_aliases_that_multiply_are_refused() -> None:
 
 def test_the_parser_without_libyaml_means_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a: [1, 'x', \"y\"]\nb: &q {c: true}\nd: *q\ne: |\n  text\nf:\ng: no\n"
-    fast = parse(text, file="f.yaml")
+    fast = parse_yaml(text, file="f.yaml")
     monkeypatch.setattr(yamltree, "_LOADER", yaml.SafeLoader)
-    assert parse(text, file="f.yaml") == fast
+    assert parse_yaml(text, file="f.yaml") == fast
     assert refusal("a: 1\na: 2\n") == "f.yaml:2:1: a: is given twice; first in line 1"
     assert refusal("a:\n\tb: 1\n") == "f.yaml:2:1: a tab can't indent; use spaces"
     assert refusal('a: "\\ud800"\n') == "f.yaml:1:4: holds an escape for a character that is not allowed"
@@ -293,13 +290,13 @@ def test_json_is_read_as_what_it_is(value: Any) -> None:
 @given(st.text() | st.binary())
 def test_any_text_is_read_or_refused(text: str | bytes) -> None:
     try:
-        parse(text, file="f.yaml")
+        parse_yaml(text, file="f.yaml")
     except DocumentError as error:
         assert all(problem.message for problem in error.problems)  # noqa: PT017 - either outcome is right
 
 
 def test_positions() -> None:
-    found = parse("a: 1\nb:\n  - x\n  - {c: y}\nd: &n {e: z}\nf: *n\n", file="f.yaml")
+    found = parse_yaml("a: 1\nb:\n  - x\n  - {c: y}\nd: &n {e: z}\nf: *n\n", file="f.yaml")
     assert found.position(()) == (1, 1)
     assert found.position(("a",)) == (1, 4)
     assert found.key_position(("a",)) == (1, 1)
@@ -326,222 +323,3 @@ def test_positions() -> None:
 )
 def test_field_names(path: tuple[str | int, ...], name: str) -> None:
     assert field_name(path) == name
-
-
-class Colour(Enum):
-    RED = "red"
-    GREEN = "green"
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Circle(_Strict):
-    kind: Literal["circle"]
-    radius: Annotated[int, Field(ge=1, le=9)]
-
-
-class Square(_Strict):
-    kind: Literal["square"]
-    edge_length: int = Field(alias="edge-length")
-
-
-class Inner(_Strict):
-    name: Annotated[str, Field(min_length=1)] = "n"
-    size: int = 1
-
-
-class ByName(_Strict):
-    debian: Literal["bookworm", "trixie"]
-
-
-class ByImage(_Strict):
-    image: Annotated[str, Field(pattern="^[a-z]+$")]
-
-
-class Thing(_Strict):
-    title: str = "t"
-    count: Annotated[int, Field(gt=0, lt=10)] = 1
-    ratio: float = 1.0
-    flag: bool = False
-    colour: Colour = Colour.RED
-    words: tuple[str, ...] = ()
-    unique: frozenset[str] = frozenset()
-    pair: tuple[int, str] = (1, "a")
-    shapes: list[Annotated[Circle | Square, Field(discriminator="kind")]] = []
-    base: ByName | ByImage | None = None
-    text_or_list: str | list[str] = ""
-    inner: Inner | None = None
-    inners: dict[str, Inner] = {}
-    names: dict[Annotated[str, Field(pattern="^[A-Z]+$")], str] = {}
-    limit: Annotated[list[int], Field(min_length=1, max_length=2)] = [1]
-
-    @field_validator("title")
-    @classmethod
-    def _not_bad(cls, value: str) -> str:
-        if value == "bad":
-            raise ValueError("is a bad title")
-        return value
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.title == "faulty":
-            raise FieldErrors([(("inners", "x", "size"), "is too small"), (("words",), "are too few")])
-        return self
-
-
-COMPLAINTS: dict[str, tuple[str, str]] = {
-    "nothing at all": ("", "f.yaml:1:1: must be a mapping, not null"),
-    "a list": ("- 1\n", "f.yaml:1:1: must be a mapping, not a list"),
-    "an unknown key": ("titel: x\n", "f.yaml:1:1: titel: no such key; did you mean 'title'?"),
-    "an unknown key inside": (
-        "inner:\n  nam: x\n",
-        "f.yaml:2:3: inner.nam: no such key; did you mean 'name'?",
-    ),
-    "an unknown key in a mapping of models": (
-        "inners: {a: {sice: 1}}\n",
-        "f.yaml:1:14: inners.a.sice: no such key; did you mean 'size'?",
-    ),
-    "a key like no other": ("inner: {xyz: 1}\n", "f.yaml:1:9: inner.xyz: no such key; there is name, size"),
-    "text for a number": ("count: '1'\n", "f.yaml:1:8: count: must be a whole number, not '1'"),
-    "a fraction for a whole number": ("count: 1.5\n", "f.yaml:1:8: count: must be a whole number, not 1.5"),
-    "a truth value for a number": ("count: true\n", "f.yaml:1:8: count: must be a whole number, not true"),
-    "text for a truth value": ("flag: yes\n", "f.yaml:1:7: flag: must be true or false, not 'yes'"),
-    "a number for a truth value": ("flag: 1\n", "f.yaml:1:7: flag: must be true or false, not 1"),
-    "a number for text": ("title: 1\n", "f.yaml:1:8: title: must be text, not 1; put it in quotes"),
-    "a truth value for text": (
-        "title: true\n",
-        "f.yaml:1:8: title: must be text, not true; put it in quotes",
-    ),
-    "null for text": ("title:\n", "f.yaml:1:7: title: must be text, not null"),
-    "a list for text": ("title: [a]\n", "f.yaml:1:8: title: must be text, not a list"),
-    "text for a list": ("words: a\n", "f.yaml:1:8: words: must be a list, not 'a'"),
-    "long text is cut": (
-        f"words: {'a' * 70}\n",
-        f"f.yaml:1:8: words: must be a list, not '{'a' * 57}...'",
-    ),
-    "a mapping for a set": ("unique: {}\n", "f.yaml:1:9: unique: must be a list, not a mapping"),
-    "an item that is wrong": (
-        "words: [a, 2]\n",
-        "f.yaml:1:12: words[1]: must be text, not 2; put it in quotes",
-    ),
-    "a value that is none of an enum's": (
-        "colour: gren\n",
-        "f.yaml:1:9: colour: must be one of red, green, not 'gren'; did you mean 'green'?",
-    ),
-    "too little": ("count: 0\n", "f.yaml:1:8: count: must be more than 0, not 0"),
-    "too much": ("count: 10\n", "f.yaml:1:8: count: must be less than 10, not 10"),
-    "infinite": ("count: .inf\n", "f.yaml:1:8: count: must be a whole number, not inf"),
-    "empty text": ("inner: {name: ''}\n", "f.yaml:1:15: inner.name: must not be empty"),
-    "an empty list": ("limit: []\n", "f.yaml:1:8: limit: must not be empty"),
-    "a long list": ("limit: [1, 2, 3]\n", "f.yaml:1:8: limit: must have at most 2 items"),
-    "a key that does not match": (
-        "names: {a: x}\n",
-        "f.yaml:1:9: names.a: must match ^[A-Z]+$, which 'a' does not",
-    ),
-    "a tag that is missing": ("shapes:\n- radius: 1\n", "f.yaml:2:3: shapes[0].kind: is required"),
-    "a tag that is wrong": (
-        "shapes:\n- kind: cirkle\n",
-        "f.yaml:2:9: shapes[0].kind: must be one of circle, square, not 'cirkle'; did you mean 'circle'?",
-    ),
-    "a field of a tagged form": (
-        "shapes:\n- {kind: circle, radius: 10}\n",
-        "f.yaml:2:26: shapes[0].radius: must be at most 9, not 10",
-    ),
-    "an alias misspelt": (
-        "shapes:\n- {kind: square, edgelength: 10}\n",
-        "f.yaml:2:3: shapes[0].edge-length: is required\n"
-        "f.yaml:2:18: shapes[0].edgelength: no such key; did you mean 'edge-length'?",
-    ),
-    "the right form of two is found by its key": (
-        "base: {debian: bookwurm}\n",
-        "f.yaml:1:16: base.debian: must be one of bookworm, trixie, not 'bookwurm'; did you mean 'bookworm'?",
-    ),
-    "the right form of two is found by a key like its own": (
-        "base: {debain: bookworm}\n",
-        "f.yaml:1:7: base.debian: is required\nf.yaml:1:8: base.debain: no such key; did you mean 'debian'?",
-    ),
-    "neither form": ("base: {other: 1}\n", "f.yaml:1:8: base.other: no such key; there is debian, image"),
-    "nothing of either form": ("base: {}\n", "f.yaml:1:7: base: must have one of debian, image"),
-    "both forms": (
-        "base: {image: a, debian: bookworm}\n",
-        "f.yaml:1:7: base: can have only one of debian, image",
-    ),
-    "a scalar for forms": ("base: debian\n", "f.yaml:1:7: base: must be a mapping, not 'debian'"),
-    "none of several kinds": (
-        "text_or_list: {}\n",
-        "f.yaml:1:15: text_or_list: must be text or a list, not a mapping",
-    ),
-    "an item in one of several kinds": (
-        "text_or_list: [a, 1]\n",
-        "f.yaml:1:19: text_or_list[1]: must be text, not 1; put it in quotes",
-    ),
-    "a validator's words": ("title: bad\n", "f.yaml:1:8: title: is a bad title"),
-    "faults that a validator found inside": (
-        "title: faulty\ninners:\n  x: {size: 3}\n",
-        "f.yaml:1:1: words: are too few\nf.yaml:3:13: inners.x.size: is too small",
-    ),
-    "all at once, in order": (
-        "title: 1\nxyzzy: 1\ncount: x\ninner: {size: y}\n",
-        "f.yaml:1:8: title: must be text, not 1; put it in quotes\n"
-        "f.yaml:2:1: xyzzy: no such key; there is title, count, ratio, flag, colour, words, unique, pair, "
-        "shapes, base, text_or_list, inner, inners, names, limit\n"
-        "f.yaml:3:8: count: must be a whole number, not 'x'\n"
-        "f.yaml:4:15: inner.size: must be a whole number, not 'y'",
-    ),
-}
-
-
-@pytest.mark.parametrize(("text", "message"), COMPLAINTS.values(), ids=COMPLAINTS.keys())
-def test_a_model_complains_in_plain_words(text: str, message: str) -> None:
-    with pytest.raises(DocumentError) as caught:
-        load_model(Thing, parse(text, file="f.yaml"))
-    assert str(caught.value) == message
-
-
-def test_a_model_is_filled_from_what_yaml_has() -> None:
-    thing = load_model(
-        Thing,
-        parse(
-            "title: no\nratio: 2\nflag: true\ncolour: green\nwords: [a, b]\nunique: [c]\npair: [3, x]\n"
-            "shapes: [{kind: square, edge-length: 4}]\nbase: {image: x}\ninners: {q: {name: z}}\n",
-            file="f.yaml",
-        ),
-    )
-    assert thing == Thing(
-        title="no",
-        ratio=2.0,
-        flag=True,
-        colour=Colour.GREEN,
-        words=("a", "b"),
-        unique=frozenset({"c"}),
-        pair=(3, "x"),
-        shapes=[Square.model_validate({"kind": "square", "edge-length": 4})],
-        base=ByImage(image="x"),
-        inners={"q": Inner(name="z")},
-    )
-
-
-def test_the_context_reaches_validators() -> None:
-    class Asking(BaseModel):
-        word: str
-
-        @field_validator("word")
-        @classmethod
-        def _from_context(cls, value: str, info: Any) -> str:
-            return f"{value}{info.context['suffix']}"
-
-    assert load_model(Asking, parse("word: a", file="f"), context={"suffix": "b"}).word == "ab"
-
-
-def test_validation_that_is_not_strict_can_be_asked_for() -> None:
-    assert load_model(Inner, parse("size: '3'", file="f"), strict=False) == Inner(size=3)
-
-
-def test_reading_yaml_does_not_import_pydantic() -> None:
-    program = (
-        "import sys; from sandwright.document import parse; parse('a: 1', file='f');"
-        "sys.exit('pydantic' in sys.modules)"
-    )
-    assert process.run(sys.executable, "-c", program, timeout=30, check=False).status == 0

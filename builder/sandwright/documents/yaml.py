@@ -9,69 +9,22 @@ second document. Aliases are followed, up to a limit on what they grow to.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-from sandwright.errors import DocumentError, Problem
-from sandwright.yamltree import (
-    MAX_BYTES,
+from sandwright.documents.document import (
     MAX_DEPTH,
     MAX_VALUES,
+    Document,
+    Path,
     Position,
-    Scalar,
-    YamlFault,
-    YamlNode,
-    compose,
-    readable,
+    Value,
+    field_name,
 )
-
-__all__ = [
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MAX_VALUES",
-    "Document",
-    "FieldErrors",
-    "Path",
-    "Position",
-    "Scalar",
-    "Value",
-    "field_name",
-    "parse",
-]
-
-Path = tuple[str | int, ...]
-"""The way to a value from the root: keys of mappings and indices of lists."""
-
-Value: TypeAlias = "Scalar | list[Value] | dict[str, Value]"
+from sandwright.documents.yamltree import YamlFault, YamlNode, compose, readable
+from sandwright.errors import DocumentError, Problem
 
 
-@dataclass(frozen=True)
-class Document:
-    """One parsed YAML document.
-
-    `data` is made of dict, list, str, int, float, bool and None; keys are text. `marks` gives the position of
-    each value, `key_marks` that of each mapping key, both by the path of the value. A value that an alias
-    brought has the alias' position, and what is inside it has the position where it was written.
-    """
-
-    file: str
-    data: Value
-    marks: Mapping[Path, Position]
-    key_marks: Mapping[Path, Position]
-
-    def position(self, path: Path) -> Position:
-        """Where a value is; for one that isn't there, where its nearest ancestor is."""
-        return _nearest(self.marks, path) or (1, 1)
-
-    def key_position(self, path: Path) -> Position:
-        """Where the key of a value is; the same as `position` for what has no key of its own."""
-        return self.key_marks.get(path) or self.position(path)
-
-
-def parse(text: str | bytes, *, file: str) -> Document:
+def parse_yaml(text: str | bytes, *, file: str) -> Document:
     """Read one document; `file` is its name in messages. Bytes are UTF-8, with or without a byte order mark.
 
     A document without content is None. Raise DocumentError with the position of everything refused: broken
@@ -86,18 +39,6 @@ def parse(text: str | bytes, *, file: str) -> Document:
     if layout.problems:
         raise DocumentError(file, list(layout.problems))
     return Document(file, data, layout.marks, layout.key_marks)
-
-
-class FieldErrors(ValueError):
-    """Faults that a validator found inside the value it checks.
-
-    Each has the path from that value and a message. A path may end in a key that isn't there.
-    """
-
-    def __init__(self, faults: Iterable[tuple[Path, str]]) -> None:
-        """`faults` holds at least one."""
-        self.faults = tuple(faults)
-        super().__init__("; ".join(message for _, message in self.faults))
 
 
 @dataclass
@@ -141,39 +82,3 @@ class _Layout:
 
     def _refuse(self, node: YamlNode, path: Path, message: str) -> None:
         self.problems[Problem(*node.position, field_name(path), message)] = None
-
-
-def field_name(path: Path) -> str:
-    """A path as people write it: `files[0].mode`; a key that is no plain word in brackets: `set["a b"]`."""
-    text = ""
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return text
-
-
-def _nearest(marks: Mapping[Path, Position], path: Path) -> Position | None:
-    while path and path not in marks:
-        path = path[:-1]
-    return marks.get(path)
-
-
-def shown_value(value: object) -> str:
-    """A value as a message shows it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return f"'{value}'" if len(value) <= 60 else f"'{value[:57]}...'"
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case _:
-            return str(value)[:60]

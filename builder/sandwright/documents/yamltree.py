@@ -1,4 +1,4 @@
-"""Reads one YAML document into a tree of nodes, each with its position; the tree's meaning is `document`'s.
+"""Reads one YAML document into a tree of nodes with positions; `documents.yaml` gives the tree its meaning.
 
 Scalars are those of the core schema of YAML 1.2 (spec 10.3.2), with one exception: a number with a leading
 zero is text. The parser is PyYAML's, of which only the events are used; it calls itself one of YAML 1.1.
@@ -13,16 +13,8 @@ from typing import Any
 
 import yaml
 
+from sandwright.documents.document import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Position, Scalar
 from sandwright.errors import Problem
-
-Position = tuple[int, int]
-"""Line and column, both from 1."""
-
-Scalar = str | int | float | bool | None
-
-MAX_BYTES = 1 << 20
-MAX_VALUES = 50_000
-MAX_DEPTH = 40
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml's parser where it is there, which is 20 times faster."""

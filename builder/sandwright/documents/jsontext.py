@@ -11,7 +11,16 @@ import re
 from bisect import bisect_right
 from typing import NoReturn
 
-from sandwright.document import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Document, Path, Position, Value, field_name
+from sandwright.documents.document import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_VALUES,
+    Document,
+    Path,
+    Position,
+    Value,
+    field_name,
+)
 from sandwright.errors import DocumentError, Problem
 
 _SPACE = re.compile(r"[ \t\r\n]*")
