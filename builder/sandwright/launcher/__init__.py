@@ -15,9 +15,30 @@ SMALLER = ("-Xclang", "-Oz", "-fomit-frame-pointer")
 LAUNCH = PrebuiltProgram("launch", Path(__file__).parent, ("linux/amd64", "linux/arm64"), SMALLER)
 
 _SHARED = (
-    *("bytes.c", "carry.c", "command.c", "init.c", "inside.c", "line.c", "names.c", "ports.c", "privileges.c"),
+    *(
+        "bytes.c",
+        "carry.c",
+        "command.c",
+        "init.c",
+        "inside.c",
+        "line.c",
+        "names.c",
+        "ports.c",
+        "privileges.c",
+    ),
     *("process.c", "say.c", "text.c", "tunnels.c"),
-    *("bytes.h", "fields.h", "launch.h", "line.h", "ports.h", "tunnels.h", "watch.h"),
+    *(
+        "bytes.h",
+        "document.h",
+        "fields.h",
+        "launch.h",
+        "line.h",
+        "plan.h",
+        "ports.h",
+        "tunnels.h",
+        "utils.h",
+        "watch.h",
+    ),
 )
 
 GUEST = PrebuiltProgram(

@@ -40,7 +40,7 @@ def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
-        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
+        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime.flags,
     )
 
 
