@@ -117,11 +117,15 @@ static void show_plan(char *content, size_t length)
         return;
     }
     show("right:");
-#define WORD(name) if (plan.name != NULL) show(" " #name "=%s", plan.name);
-#define WORDS(name) for (size_t index = 0; index < plan.name.count; index++) show(" " #name "=%s", plan.name.at[index]);
-#define PAIRS(name) WORDS(name) if (plan.name.count % 2 != 0) abort();
-#define NUMBER(name) if (plan.name >= 0) show(" " #name "=%ld", plan.name);
-#define FLAG(name) if (plan.name) show(" " #name);
+#define SHOW_WORD(label, at) if (at != NULL) show(" " label "=%s", at);
+#define SHOW_WORDS(label, at) for (size_t index = 0; index < at.count; index++) show(" " label "=%s", at.at[index]);
+#define SHOW_PAIRS(label, at) SHOW_WORDS(label, at) if (at.count % 2 != 0) abort();
+#define SHOW_NUMBER(label, at) if (at >= 0) show(" " label "=%ld", at);
+#define SHOW_FLAG(label, at) if (at) show(" " label);
+#define FIELD(kind, name) SHOW_##kind(#name, plan.name)
+#define IN(section, kind, name) SHOW_##kind(#section "." #name, plan.section.name)
+#define SECTION(name)
+#define END(name)
 #include "fields.h"
 }
 

@@ -27,7 +27,18 @@ _SHARED = (
         "privileges.c",
     ),
     *("process.c", "say.c", "text.c", "tunnels.c"),
-    *("bytes.h", "fields.h", "launch.h", "line.h", "ports.h", "tunnels.h", "watch.h"),
+    *(
+        "bytes.h",
+        "document.h",
+        "fields.h",
+        "launch.h",
+        "line.h",
+        "plan.h",
+        "ports.h",
+        "tunnels.h",
+        "utils.h",
+        "watch.h",
+    ),
 )
 
 GUEST = PrebuiltProgram(

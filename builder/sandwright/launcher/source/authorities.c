@@ -135,7 +135,7 @@ const char *authorities_copy(const struct run *run)
 {
     const char *given = getenv("SSL_CERT_FILE"), *path = text("%s/authorities.pem", run->state);
     char *content = NULL;
-    if (run->plan.authorities.count == 0)
+    if (run->plan.authorities.bundles.count == 0)
         return NULL;
     if (given != NULL && given[0] == '/')
         content = certificates_of(run, given, true);

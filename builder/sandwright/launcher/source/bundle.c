@@ -19,8 +19,8 @@ static bool is_private(const struct run *run, const char *name)
 {
     if (strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0)
         return true;
-    for (size_t index = 0; index < run->plan.image_private.count; index++)
-        if (strcmp(run->plan.image_private.at[index], name) == 0)
+    for (size_t index = 0; index < run->plan.image.private_names.count; index++)
+        if (strcmp(run->plan.image.private_names.at[index], name) == 0)
             return true;
     return false;
 }
@@ -132,8 +132,8 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
     put_mount(out, BUNDLE_INIT, text("%s/launch", run->directory), "");
     if (run->terminal)
         put_mount(out, BUNDLE_BELL, text("%s/bell", run->state), "\"noexec\", ");
-    if (run->plan.shims)
-        put_mount(out, run->plan.shims_place, getenv("SANDWRIGHT_SHIMS"), "");
+    if (run->plan.shims.enabled)
+        put_mount(out, run->plan.shims.place, getenv("SANDWRIGHT_SHIMS"), "");
 }
 
 /* A runtime sets the size of its terminal only when the command runs already. */
@@ -181,16 +181,16 @@ void bundle_config(const struct bundle *bundle, const struct run *run)
     size_t length, at = 0;
     struct bytes made = {0};
     const char *config = checked_artifact(run, "config.json", &length);
-    for (size_t index = 0; index < run->plan.config_holes.count; index += 2) {
+    for (size_t index = 0; index < run->plan.runtime.config_holes.count; index += 2) {
         char *rest;
-        unsigned long begin = strtoul(run->plan.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
+        unsigned long begin = strtoul(run->plan.runtime.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
         if (begin < at || end < begin || end > length)
             refuse("config.json is not as it was rendered: render it again");
-        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0 && bundle->listener == NULL)
+        if (strcmp(run->plan.runtime.config_holes.at[index], "seccomp") == 0 && bundle->listener == NULL)
             continue;
         bytes_add(&made, config + at, begin - at);
         at = end;
-        fill(&made, bundle, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
+        fill(&made, bundle, run, run->plan.runtime.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
     }
     bytes_add(&made, config + at, length - at);
     if (write_file(AT_FDCWD, text("%s/config.json", run->state), made.at, made.end, 0600) != 0)

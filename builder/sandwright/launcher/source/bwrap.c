@@ -68,17 +68,17 @@ static void check(struct run *run)
         vm_command(run, &given, INIT, bell_word, text("%d", GUEST), vmports_wanted(run) ? text("%d", GUEST + 1) : "-");
     else
         init_command(run, INIT, bell_word);
-    if (run->plan.shims) {
+    if (run->plan.shims.enabled) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
         shims_command(run, false);
         char *const bind[] = {"--ro-bind", getenv("SANDWRIGHT_SHIMS"), (char *)shims_place(run), "--setenv", "PATH"};
         add_all(&given, &(struct words){(char **)bind, 5});
-        add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
+        add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
     }
     if (!has_kernel(run)) {
-        lay_over("resolv.conf", run->plan.resolver_place, run);
-        lay_over("hosts", run->plan.hosts_place, run);
+        lay_over("resolv.conf", run->plan.names.resolver_place, run);
+        lay_over("hosts", run->plan.names.hosts_place, run);
     }
     if (run->plan.proxy)
         egress_check(run);
@@ -185,11 +185,11 @@ static void make_wall(const struct run *run)
 {
     struct words shown = {0};
     add(&shown, text("%s/launch", run->directory));
-    if (run->plan.shims)
+    if (run->plan.shims.enabled)
         add(&shown, getenv("SANDWRIGHT_SHIMS"));
-    if (run->plan.resolver_place != NULL)
+    if (run->plan.names.resolver_place != NULL)
         add(&shown, text("%s/resolv.conf", run->directory));
-    if (run->plan.hosts_place != NULL)
+    if (run->plan.names.hosts_place != NULL)
         add(&shown, text("%s/hosts", run->directory));
     wall_hand_over(wall_make(run, &shown), WALL);
 }

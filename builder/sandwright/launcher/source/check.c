@@ -22,7 +22,7 @@ enum { MOST_LINKS = 40 }; /* MAXSYMLINKS of Linux */
 static int channel(const struct run *run)
 {
     struct stat status;
-    const char *given = run->plan.shims_loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
+    const char *given = run->plan.shims.loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
     char *end = NULL;
     long number = given == NULL ? -1 : strtol(given, &end, 10);
     if (number <= 2 || number >= INT_MAX || *end != '\0')

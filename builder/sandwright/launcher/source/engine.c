@@ -27,7 +27,7 @@ static bool signalled, gone, refused;
 
 bool is_podman(const struct run *run)
 {
-    return strcmp(run->plan.engine, "podman") == 0;
+    return strcmp(run->plan.engine.client, "podman") == 0;
 }
 
 const char *title(const struct run *run)
@@ -88,8 +88,8 @@ bool is_remote(void)
 
 static void check(struct run *run)
 {
-    if ((client = find_program(run, run->plan.engine)) == NULL)
-        refuse("%s is not installed", run->plan.engine);
+    if ((client = find_program(run, run->plan.engine.client)) == NULL)
+        refuse("%s is not installed", run->plan.engine.client);
     engine_check(run);
 }
 
@@ -108,12 +108,12 @@ static void prepare(struct run *run)
     const struct plan *plan = &run->plan;
     gone = true;
     choose_cid(run);
-    make_run_directory(run, plan->engine);
+    make_run_directory(run, plan->engine.client);
     if (is_podman(run) && chdir(run->state) != 0) /* its monitor may make a file `oom` where it is started */
         refuse_errno("%s can't be entered", run->state);
-    if (plan->watched) {
+    if (plan->engine.watched) {
         watch.pid_file = text("%s/pid", run->state);
-        watch.opaque = plan->image != NULL;
+        watch.opaque = plan->image.root != NULL;
         watch_start(run, run->watch = &watch);
         if (!watch_mounted(&watch))
             refuse("the watch over mounts can't be started");
@@ -124,8 +124,8 @@ static void prepare(struct run *run)
 
 static void start(struct run *run)
 {
-    for (size_t index = 0; index < run->plan.unset.count; index++)
-        unsetenv(run->plan.unset.at[index]);
+    for (size_t index = 0; index < run->plan.engine.unset.count; index++)
+        unsetenv(run->plan.engine.unset.at[index]);
     if (is_podman(run)) {
         signal(SIGINT, SIG_DFL); /* what Podman starts inherits that a key is ignored */
         signal(SIGQUIT, SIG_DFL);
@@ -265,9 +265,9 @@ static int status(struct run *run, int ended)
     if (code == NOT_RUN && container() == NULL) {
         gone = true;
         /* An engine that does not answer has said so. */
-        if (ask(run, "image", "inspect", "--format", ".", run->plan.started.at[0], NULL) == NULL &&
+        if (ask(run, "image", "inspect", "--format", ".", run->plan.engine.started.at[0], NULL) == NULL &&
             ask(run, "ps", "--quiet", NULL) != NULL)
-            say("%s", run->plan.image_missing);
+            say("%s", run->plan.engine.image_missing);
     } else if (code < NOT_RUN && !signalled)
         gone = true;
     else if (!gone)

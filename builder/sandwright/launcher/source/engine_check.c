@@ -17,9 +17,9 @@ static char *facts; /* what `docker info` said */
 /* r or w of what is shown at a path, 0 where nothing is. */
 static char shown_at(const struct plan *plan, const char *path)
 {
-    for (size_t index = 0; index < plan->binds.count; index++)
-        if (strcmp(plan->binds.at[index] + 1, path) == 0)
-            return plan->binds.at[index][0];
+    for (size_t index = 0; index < plan->engine.binds.count; index++)
+        if (strcmp(plan->engine.binds.at[index] + 1, path) == 0)
+            return plan->engine.binds.at[index][0];
     return 0;
 }
 
@@ -37,8 +37,8 @@ static bool closes_below(struct run *run)
 static void check_mounts_below(struct run *run)
 {
     struct mounts mounts;
-    int list = run->plan.binds.count > 0 ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
-    if (run->plan.binds.count == 0)
+    int list = run->plan.engine.binds.count > 0 ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
+    if (run->plan.engine.binds.count == 0)
         return;
     if (list < 0 || !mounts_read(list, &mounts))
         refuse_errno("/proc/self/mountinfo can't be read");
@@ -87,7 +87,7 @@ static void check_controllers(struct run *run)
 {
     bool rootless = is_podman(run) && geteuid() != 0;
     char *said = NULL;
-    if (run->plan.controllers.count == 0)
+    if (run->plan.engine.controllers.count == 0)
         return;
     if (rootless)
         said = ask(run, "info", "--format", "{{range .Host.CgroupControllers}}{{.}} {{end}}", NULL);
@@ -96,8 +96,8 @@ static void check_controllers(struct run *run)
     for (char *each = said; each != NULL && (each = strpbrk(each, "\t\n")) != NULL;)
         *each = ' ';
     said = text(" %s ", said != NULL ? said : "");
-    for (size_t index = 0; index < run->plan.controllers.count; index++) {
-        const char *name = run->plan.controllers.at[index];
+    for (size_t index = 0; index < run->plan.engine.controllers.count; index++) {
+        const char *name = run->plan.engine.controllers.at[index];
         if (strstr(said, text(" %s ", name)) != NULL)
             continue;
         if (rootless)
@@ -118,9 +118,9 @@ static void check_root(struct run *run)
     engine_root = realpath(given, NULL);
     if (engine_root == NULL)
         refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image %s is unpacked", given,
-               run->plan.image);
-    for (size_t index = 0; index < run->plan.image_points.count; index++) {
-        const char *point = run->plan.image_points.at[index], *path = text("%s%s", engine_root, point);
+               run->plan.image.root);
+    for (size_t index = 0; index < run->plan.image.points.count; index++) {
+        const char *point = run->plan.image.points.at[index], *path = text("%s%s", engine_root, point);
         struct stat status;
         if (lstat(path, &status) != 0 || S_ISLNK(status.st_mode))
             refuse("the image has no %s to mount on, or a link there", point);
@@ -130,10 +130,10 @@ static void check_root(struct run *run)
 void engine_check(struct run *run)
 {
     const struct plan *plan = &run->plan;
-    if (plan->image != NULL)
+    if (plan->image.root != NULL)
         check_root(run);
-    if (plan->owner >= 0 && geteuid() != (uid_t)plan->owner)
-        refuse("this was rendered for user %ld, to whom files that are made belong: render it again", plan->owner);
+    if (plan->engine.owner >= 0 && geteuid() != (uid_t)plan->engine.owner)
+        refuse("this was rendered for user %ld, to whom files that are made belong: render it again", plan->engine.owner);
     if (plan->uid >= 0 && is_podman(run) && is_remote())
         refuse("user.mapping is required, and a Podman of another machine or user gives files that are made to that");
     check_controllers(run);
@@ -147,7 +147,7 @@ void engine_check(struct run *run)
     check_mounts_below(run);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
         refuse("this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required");
-    if (plan->shims) {
+    if (plan->shims.enabled) {
         shims_check(run);
         shims_command(run, true);
     }

@@ -118,7 +118,7 @@ static void find_names(struct run *run, const char *proxy_address, struct words 
     if (here && inet_aton(proxy_address, &found) == 1)
         run->proxy_address = found.s_addr;
     else
-        run->plan.names.count = 0;
+        run->plan.names.patterns.count = 0;
     if (names_wanted(run))
         add(options, text("--mount=type=bind,readonly,%s,dst=/etc/resolv.conf",
                           mount_source(make_file(run, "resolv.conf", "nameserver 127.0.0.1\n", 0644))));
@@ -128,8 +128,8 @@ void proxy_start(struct run *run, struct words *options)
 {
     const struct plan *plan = &run->plan;
     char *label = text("sandwright.session=%s", session_label(run));
-    if (ask(run, "image", "inspect", "--format", ".", plan->proxy_image, NULL) == NULL)
-        refuse("%s", plan->proxy_missing);
+    if (ask(run, "image", "inspect", "--format", ".", plan->engine.proxy_image, NULL) == NULL)
+        refuse("%s", plan->engine.proxy_missing);
     if (ask_all(run, "network", "create", "--internal", text("--label=%s", label),
             is_podman(run) ? inside(run) : text("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
             is_podman(run) ? NULL : inside(run), NULL) == NULL)
@@ -139,13 +139,13 @@ void proxy_start(struct run *run, struct words *options)
             "--security-opt=no-new-privileges", "--pids-limit=64", "--ulimit=nofile=4096:4096",
             is_podman(run) ? most_processes() : text("--init=false"), text("--name=%s", proxy(run)),
             text("--label=%s", label),
-            text("--network=%s", is_set("SANDWRIGHT_NETWORK") ? getenv("SANDWRIGHT_NETWORK") : plan->proxy_network),
+            text("--network=%s", is_set("SANDWRIGHT_NETWORK") ? getenv("SANDWRIGHT_NETWORK") : plan->engine.proxy_network),
             text("--mount=type=bind,readonly,%s,dst=/etc/squid", mount_source(text("%s/proxy", run->directory))),
-            text("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->proxy_clients),
-            plan->proxy_image, NULL) == NULL ||
+            text("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->engine.proxy_clients),
+            plan->engine.proxy_image, NULL) == NULL ||
         ask_all(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
         refuse("the proxy can not be started: %s", refusal());
-    if (plan->proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
+    if (plan->engine.proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
         refuse("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
     wait_for_it(run);
     const char *reached = address(run);

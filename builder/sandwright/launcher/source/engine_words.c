@@ -47,11 +47,11 @@ const char *make_file(const struct run *run, const char *name, const char *conte
 /* Nothing can be done with what is hidden: a file without rights. gVisor puts one over it itself, and opens it for that. */
 static void add_hidden(struct run *run)
 {
-    if (run->plan.hidden_files.count == 0)
+    if (run->plan.engine.hidden_files.count == 0)
         return;
-    const char *nothing = make_file(run, "nothing", "", run->plan.image != NULL ? 0444 : 0);
-    for (size_t index = 0; index < run->plan.hidden_files.count; index++)
-        add_file(nothing, run->plan.hidden_files.at[index]);
+    const char *nothing = make_file(run, "nothing", "", run->plan.image.root != NULL ? 0444 : 0);
+    for (size_t index = 0; index < run->plan.engine.hidden_files.count; index++)
+        add_file(nothing, run->plan.engine.hidden_files.at[index]);
 }
 
 /* Over placeholders: something in memory has no `.gitignore` in it. */
@@ -66,7 +66,7 @@ static void add_ignored(struct run *run)
 static void add_root_account(struct run *run)
 {
     add_file(make_file(run, "passwd", text("root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n",
-                                           run->plan.home), 0644), "dst=/etc/passwd");
+                                           run->plan.engine.home), 0644), "dst=/etc/passwd");
 }
 
 /* Only who has been given other numbers can be himself inside; anybody else is root there, which is himself outside. */
@@ -85,9 +85,9 @@ static bool has_numbers(const struct words *callers)
 static void add_account(struct run *run)
 {
     const struct plan *plan = &run->plan;
-    if (plan->home == NULL)
+    if (plan->engine.home == NULL)
         return;
-    if (plan->callers.count > 0 && !has_numbers(&plan->callers)) {
+    if (plan->engine.callers.count > 0 && !has_numbers(&plan->engine.callers)) {
         add(&words, text("--userns=host"));
         add(&words, text("--user=0:0"));
         add_root_account(run);
@@ -123,8 +123,8 @@ static void add_podman(struct run *run)
         add(&words, text("--pidfile=%s/pid", run->state));
     }
     add(&words, most_processes());
-    for (size_t index = 0; index < run->plan.options.count; index++)
-        bounded = bounded || strncmp(run->plan.options.at[index], "--ulimit=nofile=", 16) == 0;
+    for (size_t index = 0; index < run->plan.engine.options.count; index++)
+        bounded = bounded || strncmp(run->plan.engine.options.at[index], "--ulimit=nofile=", 16) == 0;
     unsigned long limit = hard_limit(RLIMIT_NOFILE, RLIM_INFINITY - 1);
     if (limit == RLIM_INFINITY - 1)
         limit = NOFILE;
@@ -158,12 +158,12 @@ static struct words add_copies(const struct words *asked, const char *copy)
 static const char *add_authorities(struct run *run)
 {
     const char *copy = authorities_copy(run), *names = "";
-    struct words places = add_copies(&run->plan.authorities, copy);
-    if (copy != NULL && run->plan.authority_stores.count > 0)
-        add_copies(&run->plan.authority_stores, authorities_store(run, copy));
-    for (size_t index = 0; places.count > 0 && index < run->plan.authority_names.count; index++) {
-        add(&words, text("--env=%s=%s", run->plan.authority_names.at[index], places.at[0]));
-        names = text("%s %s", names, run->plan.authority_names.at[index]);
+    struct words places = add_copies(&run->plan.authorities.bundles, copy);
+    if (copy != NULL && run->plan.authorities.stores.count > 0)
+        add_copies(&run->plan.authorities.stores, authorities_store(run, copy));
+    for (size_t index = 0; places.count > 0 && index < run->plan.authorities.variables.count; index++) {
+        add(&words, text("--env=%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
+        names = text("%s %s", names, run->plan.authorities.variables.at[index]);
     }
     return names;
 }
@@ -179,7 +179,7 @@ static void add_variables(struct run *run)
             name = run->passed.at[index];
         add(&words, text("--env=%s", name));
     }
-    if (run->plan.image != NULL)
+    if (run->plan.image.root != NULL)
         add_outer(run, names);
 }
 
@@ -193,11 +193,11 @@ static void add_init(struct run *run)
         run->bell = make_bell(bell);
         add_file(bell, "dst=/.sandwright-bell");
     }
-    add(&words, run->plan.started.at[0]);
+    add(&words, run->plan.engine.started.at[0]);
     add_all(&words, &(struct words){(char **)first, 2});
     add(&words, run->terminal ? first[2] : text("-"));
-    for (size_t index = 1; index < run->plan.started.count; index++)
-        add(&words, run->plan.started.at[index]);
+    for (size_t index = 1; index < run->plan.engine.started.count; index++)
+        add(&words, run->plan.engine.started.at[index]);
     for (char **word = run->command; *word != NULL; word++)
         add(&words, *word);
 }
@@ -205,9 +205,9 @@ static void add_init(struct run *run)
 struct words engine_words(struct run *run, const char *cid)
 {
     const struct plan *plan = &run->plan;
-    add(&words, (char *)plan->engine);
+    add(&words, (char *)plan->engine.client);
     add(&words, text("run"));
-    add_all(&words, &plan->options);
+    add_all(&words, &plan->engine.options);
     add_hidden(run);
     add_ignored(run);
     if (plan->proxy)
@@ -221,12 +221,12 @@ struct words engine_words(struct run *run, const char *cid)
     if (is_podman(run))
         add_podman(run);
     add_account(run);
-    for (size_t index = 0; index + 1 < plan->files_inside.count; index += 2)
-        if (!names_wanted(run) || strcmp(plan->files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
-            add_file(text("%s/%s", run->directory, plan->files_inside.at[index]), plan->files_inside.at[index + 1]);
-    if (plan->shims)
+    for (size_t index = 0; index + 1 < plan->engine.files_inside.count; index += 2)
+        if (!names_wanted(run) || strcmp(plan->engine.files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
+            add_file(text("%s/%s", run->directory, plan->engine.files_inside.at[index]), plan->engine.files_inside.at[index + 1]);
+    if (plan->shims.enabled)
         add(&words, text("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
-                         mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims_place));
+                         mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims.place));
     add_variables(run);
     add_init(run);
     return words;

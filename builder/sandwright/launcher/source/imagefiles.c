@@ -56,8 +56,8 @@ static void lay_authorities(struct run *run, const char *image, struct words *fi
     const char *copy = authorities_copy(run);
     if (copy == NULL)
         return;
-    struct words places = authorities_in(&run->plan.authorities, image);
-    struct words stores = authorities_in(&run->plan.authority_stores, image);
+    struct words places = authorities_in(&run->plan.authorities.bundles, image);
+    struct words stores = authorities_in(&run->plan.authorities.stores, image);
     if (places.count == 0) {
         add(&places, own);
         if (write_file(AT_FDCWD, text("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
@@ -69,8 +69,8 @@ static void lay_authorities(struct run *run, const char *image, struct words *fi
         copy = authorities_store(run, copy);
     for (size_t index = 0; index < stores.count; index++)
         lay(files, stores.at[index], copy);
-    for (size_t index = 0; index < run->plan.authority_names.count; index++)
-        add(&run->passed, text("%s=%s", run->plan.authority_names.at[index], places.at[0]));
+    for (size_t index = 0; index < run->plan.authorities.variables.count; index++)
+        add(&run->passed, text("%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
 }
 
 struct words image_files(struct run *run, const char *image)
@@ -81,7 +81,7 @@ struct words image_files(struct run *run, const char *image)
         const char *source = NULL;
         if (has_artifact(run, names[index]))
             source = text("%s/%s", run->directory, names[index]);
-        else if (index >= 2 && run->plan.host_names)
+        else if (index >= 2 && run->plan.image.host_names)
             source = copied(run, names[index]);
         if (source != NULL)
             lay_over(&files, image, text("/etc/%s", names[index]), source);

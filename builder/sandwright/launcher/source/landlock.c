@@ -100,7 +100,7 @@ void landlock_enter(int ruleset)
 /* ---- the launcher, and the keeper */
 static const char *temporary(const struct run *run)
 {
-    return run->plan.temporary == NULL ? NULL : text("%s/%s", run->plan.temporary, run->name);
+    return run->plan.landlock.temporary == NULL ? NULL : text("%s/%s", run->plan.landlock.temporary, run->name);
 }
 
 static void check(struct run *run)
@@ -113,8 +113,8 @@ static void check(struct run *run)
     denied_share();
     if (run->plan.proxy)
         egress_check(run);
-    if (has_kernel(run) && (kernel = find_program(run, run->plan.kernel)) == NULL)
-        refuse("%s (User-Mode Linux) is not installed", run->plan.kernel);
+    if (has_kernel(run) && (kernel = find_program(run, run->plan.vm.kernel)) == NULL)
+        refuse("%s (User-Mode Linux) is not installed", run->plan.vm.kernel);
 }
 
 /* A name without blanks, which the kernel's command line can have. */
@@ -140,7 +140,7 @@ static void prepare(struct run *run)
     if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");
     run->bell = bell[0];
-    if (!run->plan.supervised) /* else the command's parent does it */
+    if (!run->plan.sockets.supervised) /* else the command's parent does it */
         notify_start(run);
     make_run_directory(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
@@ -304,10 +304,10 @@ static int make_other_rules(const struct run *run, uint64_t ports)
         refuse_errno("/");
     landlock_path(ruleset, all, MAY_REFER, "/");
     close(all);
-    for (size_t index = 0; ports != 0 && index < run->plan.ports_connect.count; index++)
-        landlock_port(ruleset, MAY_CONNECT, run->plan.ports_connect.at[index]);
-    for (size_t index = 0; ports != 0 && index < run->plan.ports_bind.count; index++)
-        landlock_port(ruleset, MAY_BIND, run->plan.ports_bind.at[index]);
+    for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_connect.count; index++)
+        landlock_port(ruleset, MAY_CONNECT, run->plan.landlock.ports_connect.at[index]);
+    for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_bind.count; index++)
+        landlock_port(ruleset, MAY_BIND, run->plan.landlock.ports_bind.at[index]);
     return ruleset;
 }
 
@@ -334,11 +334,11 @@ static _Noreturn void become(struct run *run)
 /* A value in the temporary directory names the run's own, as that is the one that may be used. */
 static void add_settings(const struct run *run)
 {
-    size_t length = run->plan.temporary == NULL || kernel != NULL ? 0 : strlen(run->plan.temporary);
-    for (size_t index = 0; index < run->plan.settings.count; index++) {
-        char *setting = run->plan.settings.at[index];
+    size_t length = run->plan.landlock.temporary == NULL || kernel != NULL ? 0 : strlen(run->plan.landlock.temporary);
+    for (size_t index = 0; index < run->plan.landlock.settings.count; index++) {
+        char *setting = run->plan.landlock.settings.at[index];
         const char *value = setting + strcspn(setting, "=") + 1;
-        bool own = length > 0 && strncmp(value, run->plan.temporary, length) == 0 && (value[length] == '/' || value[length] == '\0');
+        bool own = length > 0 && strncmp(value, run->plan.landlock.temporary, length) == 0 && (value[length] == '/' || value[length] == '\0');
         add(&variables, own ? text("%.*s%s%s", (int)(value - setting), setting, temporary(run), value + length) : setting);
     }
 }
@@ -351,9 +351,9 @@ static void start(struct run *run)
     add_all(&variables, &run->passed);
     add_settings(run);
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
-    int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
+    int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.landlock.ports_closed ? ALL_PORTS : 0);
     drop_all_rights();
-    if (run->plan.supervised)
+    if (run->plan.sockets.supervised)
         above = notify_above(run, files);
     else
         landlock_enter(files);
@@ -364,8 +364,8 @@ static void start(struct run *run)
     landlock_enter(run_rules);
     start_ender(run);
     landlock_enter(rules);
-    if (chdir(kernel != NULL ? "/" : run->plan.start_directory) != 0)
-        refuse_errno("%s can't be entered", run->plan.start_directory);
+    if (chdir(kernel != NULL ? "/" : run->plan.landlock.start_directory) != 0)
+        refuse_errno("%s can't be entered", run->plan.landlock.start_directory);
     close_others((int[]){bell[1], notify_channel(), vmports_channel()}, 3);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)
         _exit(NOT_RUN);

@@ -22,33 +22,10 @@
 #include <sys/types.h>
 
 #include "bytes.h"
+#include "plan.h"
+#include "utils.h"
 
 enum { TIME_UP = 124, NOT_RUN = 125, KILLED = 137 }; /* exit statuses that are ours */
-
-/* ---- plan.c: `launch.plan` beside the program, rendered by launcher/plan.py, documented in docs/launcher.md.
- * A header "sandwright-launch\0" "1\0", then fields, each "name\0" "count\0" and count values that end with NUL, then
- * "end\0". The table of fields in plan.c and the one in plan.py are compared by a test. */
-struct words {
-    char **at; /* count words, then NULL; NULL while there are none */
-    size_t count;
-};
-
-struct plan {
-#define WORD(name) const char *name; /* NULL where the plan doesn't have it */
-#define WORDS(name) struct words name;
-#define NUMBER(name) long name; /* -1 where the plan doesn't have it, else at most 15 digits */
-#define PAIRS(name) struct words name;
-#define FLAG(name) bool name;
-#include "fields.h"
-#undef WORD
-#undef WORDS
-#undef PAIRS
-#undef NUMBER
-#undef FLAG
-};
-
-/* `text` is changed and has to stay. NULL, or what is wrong, with the field's name. */
-const char *plan_parse(char *text, size_t length, struct plan *plan);
 
 /* ---- one run */
 struct method;
@@ -86,7 +63,7 @@ struct run {
 
 static inline bool has_kernel(const struct run *run) /* a kernel of the command's own */
 {
-    return OWN_KERNELS && run->plan.kernel != NULL;
+    return OWN_KERNELS && run->plan.vm.kernel != NULL;
 }
 
 /* What a method does. Each function may be NULL. `clean` and `end` are called in keeper or launcher, whatever was made
@@ -121,17 +98,6 @@ _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 
 _Noreturn void refuse_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */
 extern void (*leave)(int status); /* never returns */
 
-/* ---- text.c: memory is never freed (a launcher is short of nothing), and its lack refuses. */
-void *take(size_t size); /* all zeros */
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void add(struct words *words, char *word);
-void add_all(struct words *words, const struct words *more);
-char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
-long number_in(const char *path); /* a file with a number, 0 without */
-int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
-bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
-int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
-
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
 void put_before(struct run *run, char *const *words, size_t count); /* the command */
@@ -142,7 +108,6 @@ bool is_writable_inside(const struct run *run, const char *path);
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
-void sha256(const void *data, size_t length, unsigned char digest[32]);
 
 /* ---- privileges.c: false and errno. No program can give new rights afterwards. */
 bool keep_capabilities(uint64_t kept);    /* a bit each, and no others */
@@ -182,7 +147,7 @@ bool remove_placeholders(struct run *run, bool wait);
 _Noreturn void exec_command(char **command, char *const *environment);
 
 /* ---- notify.c, confine.c. A process of its own counts what the filters refuse to all that runs inside, and, with
- * plan.supervised, answers its connect(2). */
+ * plan.sockets.supervised, answers its connect(2). */
 void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
 /* Launcher: puts `launch --confine` before the command, which finds three descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
@@ -235,7 +200,7 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
 
 /* ---- init.c: what starts the command inside */
 _Noreturn void init_main(char **words);
-_Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names says */
+_Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names.patterns says */
 _Noreturn void init_here(int bell, char **command, char *const *variables); /* without a program between */
 void init_command(struct run *run, const char *program, const char *bell_word); /* puts it before the command */
 void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */
@@ -243,7 +208,7 @@ void job_begin(pid_t job);                /* both sides of a fork: 0 in the chil
 void job_signal(pid_t job, int number, bool *stopped);
 int make_bell(const char *path);          /* a file, whose reading is seen by what is given */
 
-/* ---- vm.c: a kernel of the command's own (plan.kernel), in bubblewrap's sandbox */
+/* ---- vm.c: a kernel of the command's own (plan.vm.kernel), in bubblewrap's sandbox */
 const char *vm_guest(const struct run *run); /* the first program there, an artifact that was looked at: its path */
 /* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
 void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,

@@ -66,7 +66,7 @@ static void read_plan(void)
             run.method = methods[index];
     if (run.method == NULL)
         refuse("%s/launch.plan: method: not known", own);
-    if (run.plan.kernel != NULL && !OWN_KERNELS)
+    if (run.plan.vm.kernel != NULL && !OWN_KERNELS)
         refuse("vm runs on amd64 only");
 }
 

@@ -29,7 +29,7 @@ static struct words known; /* the name of 127.77.0.1, and so on */
 
 bool names_wanted(const struct run *run)
 {
-    return run->plan.names.count > 0 && !has_kernel(run); /* which asks its own (guestnet.c) */
+    return run->plan.names.patterns.count > 0 && !has_kernel(run); /* which asks its own (guestnet.c) */
 }
 
 /* ---- the resolver */
@@ -114,7 +114,7 @@ static void answer_one(const struct run *run)
     struct sockaddr_in client;
     socklen_t size = sizeof client;
     ssize_t got = recvfrom(resolver, question, sizeof question, MSG_DONTWAIT, (struct sockaddr *)&client, &size);
-    size_t length = got <= 0 ? 0 : names_answer(&run->plan.names, &known, question, (size_t)got, answer);
+    size_t length = got <= 0 ? 0 : names_answer(&run->plan.names.patterns, &known, question, (size_t)got, answer);
     if (length > 0)
         sendto(resolver, answer, length, MSG_DONTWAIT, (struct sockaddr *)&client, size);
 }
@@ -184,7 +184,7 @@ static bool listens(int end, unsigned long address, int port)
 
 void names_listen(const struct run *run)
 {
-    const struct words *ports = &run->plan.name_ports;
+    const struct words *ports = &run->plan.names.ports;
     for (size_t index = 0; index < ports->count && index < MOST_PORTS; index++) {
         int end = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (!listens(end, INADDR_ANY, atoi(ports->at[index])) || listen(end, BACKLOG) != 0)

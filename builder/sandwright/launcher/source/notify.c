@@ -142,10 +142,10 @@ static void serve(int channel, bool own)
 static void list_sockets(const struct run *run)
 {
     struct words paths = {0};
-    add_all(&paths, &run->plan.host_sockets);
-    if (run->plan.shims && !run->plan.shims_loopback)
+    add_all(&paths, &run->plan.sockets.host);
+    if (run->plan.shims.enabled && !run->plan.shims.loopback)
         add(&paths, text("%s/socket", getenv("SANDWRIGHT_SHIMS")));
-    if (run->plan.shims_loopback)
+    if (run->plan.shims.loopback)
         served.broker.tried = text("%s/socket", shims_place(run));
     served.broker.count = paths.count;
     served.broker.listed = take(served.broker.count * sizeof *served.broker.listed);
@@ -169,7 +169,7 @@ static _Noreturn void supervise(const struct run *run)
     stand_apart();
     if (served.connects)
         list_sockets(run);
-    serve(ends[0], run->plan.own_sockets);
+    serve(ends[0], run->plan.sockets.own);
     _exit(0);
 }
 
@@ -252,9 +252,9 @@ static void be_above(const struct run *run)
 {
     served.broker.keeps = true;
     served.broker.names = has_kernel(run);
-    served.broker.own = run->plan.own_sockets;
-    served.broker.connects = &run->plan.ports_connect;
-    served.broker.binds = &run->plan.ports_bind;
+    served.broker.own = run->plan.sockets.own;
+    served.broker.connects = &run->plan.landlock.ports_connect;
+    served.broker.binds = &run->plan.landlock.ports_bind;
     served.broker.greeting = run->plan.proxy ? egress_greeting(&served.broker.proxy_port) : NULL;
     make_channel();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
@@ -305,7 +305,7 @@ void notify_command(struct run *run, int descriptor)
     denied_share();
     if ((served.recording = record_file() != NULL))
         recorded_share();
-    served.connects = run->plan.supervised;
+    served.connects = run->plan.sockets.supervised;
     at = descriptor;
     add(&command, text("/proc/self/fd/%d", at));
     add(&command, text("--confine"));

@@ -37,7 +37,7 @@ static void open_image(struct run *run)
     bundle.image = realpath(place, resolved);
     bundle.image_handle = bundle.image == NULL ? -1 : open(bundle.image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (bundle.image_handle < 0)
-        refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image);
+        refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image.root);
 }
 
 static int open_in_image(const char *path, unsigned long long resolve)
@@ -67,8 +67,8 @@ static bool can_be_placed(const char *path)
 /* Mount points are never made in an image that others share. Links on the way lead to what is in the image. */
 static void check_points(const struct run *run)
 {
-    for (size_t index = 0; index < run->plan.image_points.count; index++) {
-        const char *path = run->plan.image_points.at[index];
+    for (size_t index = 0; index < run->plan.image.points.count; index++) {
+        const char *path = run->plan.image.points.at[index];
         struct stat status;
         int point = open_in_image(path, RESOLVE_IN_ROOT);
         if (point < 0 && errno == ENOENT && can_be_placed(path))
@@ -83,23 +83,23 @@ static void check_points(const struct run *run)
 
 static bool asks(const struct run *run)
 {
-    for (size_t index = 0; index < run->plan.config_holes.count; index += 2)
-        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0)
+    for (size_t index = 0; index < run->plan.runtime.config_holes.count; index += 2)
+        if (strcmp(run->plan.runtime.config_holes.at[index], "seccomp") == 0)
             return true;
     return false;
 }
 
 static void check(struct run *run)
 {
-    if (run->plan.gvisor)
+    if (run->plan.runtime.gvisor)
         program = find_program(run, "runsc");
     else if ((program = find_program(run, "runc")) == NULL)
         program = find_program(run, "crun");
     if (program == NULL)
-        refuse(run->plan.gvisor ? "runsc (gVisor) is not installed" : "neither runc nor crun is installed");
-    if (run->plan.rootless != (geteuid() != 0))
-        refuse("this was rendered for %s: render it again", run->plan.rootless ? "another user than root" : "root");
-    check_text(run, run->plan.gvisor ? "gVisor" : strrchr(program, '/') + 1);
+        refuse(run->plan.runtime.gvisor ? "runsc (gVisor) is not installed" : "neither runc nor crun is installed");
+    if (run->plan.runtime.rootless != (geteuid() != 0))
+        refuse("this was rendered for %s: render it again", run->plan.runtime.rootless ? "another user than root" : "root");
+    check_text(run, run->plan.runtime.gvisor ? "gVisor" : strrchr(program, '/') + 1);
     environment[0] = text("PATH=%s", run->path);
     environment[1] = "HOME=/nonexistent";
     open_image(run);
@@ -110,11 +110,11 @@ static void check(struct run *run)
         notify_filter(run, "seccomp.bpf");
         denied_share();
     }
-    run->uncontrolled = run->plan.gvisor; /* runsc's processes would die of its signals */
+    run->uncontrolled = run->plan.runtime.gvisor; /* runsc's processes would die of its signals */
     init_command(run, BUNDLE_INIT, run->terminal ? BUNDLE_BELL : "-");
     if ((walled = wall_stands(run)))
         wall_command(run, WALL);
-    if (run->plan.shims) {
+    if (run->plan.shims.enabled) {
         shims_check(run);
         shims_command(run, true);
     }
@@ -124,19 +124,19 @@ static void check(struct run *run)
 static void prepare(struct run *run)
 {
     mode_t mask = umask(022);
-    make_run_directory(run, run->plan.gvisor ? "gvisor" : "oci");
+    make_run_directory(run, run->plan.runtime.gvisor ? "gvisor" : "oci");
     watch = (struct watch){
-        .waits_on = -1, .pid_file = text("%s/pid", run->state), .wait = true, .opaque = run->plan.gvisor};
+        .waits_on = -1, .pid_file = text("%s/pid", run->state), .wait = true, .opaque = run->plan.runtime.gvisor};
     watch_start(run, &watch);
     run->watch = &watch;
-    if (run->plan.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
+    if (run->plan.runtime.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
         refuse_errno("nothing can be made to hide files with");
     if (run->plan.ignored.count > 0)
         make_ignored(run);
     if (run->terminal)
         run->bell = make_bell(text("%s/bell", run->state));
     if (asks(run))
-        bundle.listener = notify_listen(run, run->plan.rootless && run->plan.own_network);
+        bundle.listener = notify_listen(run, run->plan.runtime.rootless && run->plan.runtime.own_network);
     bundle_root(&bundle, run);
     bundle.laid = image_files(run, bundle.image);
     bundle_config(&bundle, run);
@@ -175,13 +175,13 @@ static void keep_rights(void)
 static void own_network(struct run *run)
 {
     uid_t user = geteuid(), group = getegid();
-    if (unshare(CLONE_NEWNET | (run->plan.rootless ? CLONE_NEWUSER : 0)) != 0)
+    if (unshare(CLONE_NEWNET | (run->plan.runtime.rootless ? CLONE_NEWUSER : 0)) != 0)
         refuse_errno("no network namespace can be made");
-    if (run->plan.rootless) {
+    if (run->plan.runtime.rootless) {
         write_own("/proc/self/setgroups", "deny");
-        write_own("/proc/self/uid_map", text("%u %u 1", run->plan.gvisor ? 0 : user, user));
-        write_own("/proc/self/gid_map", text("%u %u 1", run->plan.gvisor ? 0 : group, group));
-        if (!run->plan.gvisor)
+        write_own("/proc/self/uid_map", text("%u %u 1", run->plan.runtime.gvisor ? 0 : user, user));
+        write_own("/proc/self/gid_map", text("%u %u 1", run->plan.runtime.gvisor ? 0 : group, group));
+        if (!run->plan.runtime.gvisor)
             keep_rights();
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
             _exit(NOT_RUN);
@@ -198,7 +198,7 @@ static struct words words_of(const struct run *run, const char *const *words)
     add(&all, (char *)program);
     add(&all, "--root");
     add(&all, text("%s/state", run->state));
-    add_all(&all, &run->plan.runtime_flags);
+    add_all(&all, &run->plan.runtime.flags);
     for (; *words != NULL; words++)
         add(&all, (char *)*words);
     return all;
@@ -214,7 +214,7 @@ static void make_wall(const struct run *run)
         add(&all, bundle.laid.at[index + 1]);
     if (run->terminal)
         add(&all, text("%s/bell", run->state));
-    if (run->plan.shims)
+    if (run->plan.shims.enabled)
         add(&all, getenv("SANDWRIGHT_SHIMS"));
     wall_hand_over(wall_make(run, &all), WALL);
 }
@@ -237,11 +237,11 @@ static void start(struct run *run)
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
     for (size_t index = walled ? 0 : 2; index < 3; index++)
         add(&all, last[index]);
-    if (!run->plan.gvisor) /* whose devices are its own */
+    if (!run->plan.runtime.gvisor) /* whose devices are its own */
         keep_devices();
-    if (run->plan.own_network)
+    if (run->plan.runtime.own_network)
         own_network(run);
-    if (run->plan.shims_loopback) {
+    if (run->plan.shims.loopback) {
         add(&enter, text("%s/sandwright-enter", getenv("SANDWRIGHT_SHIMS")));
         add(&enter, text("%d", moved_channel()));
     }
@@ -281,7 +281,7 @@ static bool is_ready(pid_t process)
 /* runsc's `run` would die of the signal, and pass nothing on. */
 static bool deliver(struct run *run, int number)
 {
-    if (run->plan.gvisor)
+    if (run->plan.runtime.gvisor)
         return ask(run, (const char *const[]){"kill", run->name, text("%d", number), NULL}) == 0;
     pid_t first = first_process(run);
     return first != 0 && is_ready(first) && kill(run->child, number) == 0;

@@ -21,20 +21,20 @@ void shims_check(struct run *run)
         refuse("the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with \"sandwright run\"");
     /* No Unix socket of the host is reached inside; the bridge listens on the sandbox's loopback before the command
      * starts. */
-    if (run->plan.shims_loopback && (!is_set("SANDWRIGHT_SHIMS_CHANNEL") || strlen(channel) > 6 ||
+    if (run->plan.shims.loopback && (!is_set("SANDWRIGHT_SHIMS_CHANNEL") || strlen(channel) > 6 ||
                                         strspn(channel, "0123456789") != strlen(channel)))
         refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
 }
 
 const char *shims_place(const struct run *run)
 {
-    return run->plan.shims_place != NULL ? run->plan.shims_place : getenv("SANDWRIGHT_SHIMS");
+    return run->plan.shims.place != NULL ? run->plan.shims.place : getenv("SANDWRIGHT_SHIMS");
 }
 
 /* In a container they come before what the image has on its path, and the socket is there: no channel. */
 void shims_command(struct run *run, bool container)
 {
-    if (!container && !run->plan.shims_loopback)
+    if (!container && !run->plan.shims.loopback)
         return;
     const char *channel = "-";
     if (!container) { /* whatever its number: it is closed by what is executed, as check_descriptors says */

@@ -40,7 +40,7 @@ static void check(struct run *run)
     const struct plan *plan = &run->plan;
     notify_filter(run, "seccomp.bpf");
     denied_share();
-    if (getpwnam(plan->account) == NULL || stat(plan->account_place, &status) != 0 || !S_ISDIR(status.st_mode))
+    if (getpwnam(plan->user.account) == NULL || stat(plan->user.root, &status) != 0 || !S_ISDIR(status.st_mode))
         refuse("this project has no account here yet: \"sandwright account-setup\" shows what makes one");
     if (geteuid() == 0) {
         if (plan->proxy)
@@ -190,7 +190,7 @@ static void start(struct run *run)
         if ((apart && unshare(CLONE_NEWNET) != 0) || (run->plan.proxy && !egress_open(run, getpid(), false)) ||
             (ports_wanted(run) && !ports_open(network_of(getpid()), false)))
             refuse("nothing was run");
-        run->plan.account_network = run->plan.account_network && !apart;
+        run->plan.user.network = run->plan.user.network && !apart;
         close(ends[OURS]);
         caught_signals(&set);
         root_half(run, ends[THEIRS], &run->passed);

@@ -41,15 +41,15 @@ static _Noreturn void begin_command(struct run *run)
     if (run->plan.pids >= 0 && setrlimit(RLIMIT_NPROC, &most) != 0)
         refuse_errno("resources.pids can not be set");
     if (wall >= 0)
-        wall_own(wall, run->plan.wall_own.at);
+        wall_own(wall, run->plan.backstop.own.at);
     if (!become_account(account->pw_uid, account->pw_gid, NULL, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         refuse_errno("the account can not be taken on");
     if (getppid() != 1)
         _exit(NOT_RUN);
     if (wall >= 0)
         landlock_enter(wall);
-    if (chdir(run->plan.account_start) != 0)
-        refuse_errno("%s can't be entered", run->plan.account_start);
+    if (chdir(run->plan.user.start_directory) != 0)
+        refuse_errno("%s can't be entered", run->plan.user.start_directory);
     close_others((int[]){notify_channel()}, 1);
     notify_confine();
     exec_command(run->command, variables.at);
@@ -150,16 +150,16 @@ _Noreturn void root_half(struct run *run, int socket, const struct words *given)
 {
     size_t length;
     int handle, status, spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
-    place = run->plan.account_place;
-    if ((account = getpwnam(run->plan.account)) == NULL || account->pw_uid == 0 || account->pw_gid == 0 ||
+    place = run->plan.user.root;
+    if ((account = getpwnam(run->plan.user.account)) == NULL || account->pw_uid == 0 || account->pw_gid == 0 ||
         account->pw_uid == (uid_t)-1 || account->pw_gid == (gid_t)-1)
         refuse("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
     notify_start(run);
     add_all(&variables, given);
-    add_all(&variables, &run->plan.account_settings);
+    add_all(&variables, &run->plan.user.settings);
     ignore_signals();
-    if (unshare(spaces | (run->plan.account_network ? CLONE_NEWNET : 0)) != 0)
+    if (unshare(spaces | (run->plan.user.network ? CLONE_NEWNET : 0)) != 0)
         refuse_errno("root can make no namespaces here, as in many containers");
     int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
     pid_t first = own < 0 ? -1 : fork();

@@ -252,7 +252,7 @@ static void take_step(int step, const char *first, const char *second)
 /* Each word ends with NUL; `content` has one more behind its end. */
 int make_user_root(const struct run *run, const char *content, size_t length)
 {
-    place = run->plan.account_place;
+    place = run->plan.user.root;
     artifacts = run->directory;
     open_root();
     const char *end = content + length, *words[3];

@@ -60,19 +60,19 @@ static void add_said(struct words *all, enum frame frame, const struct words *wo
 static void add_words(const struct run *run, struct words *all, const char *bell_word, const char *filter, const char *ways_word,
                       const char *program)
 {
-    char *proxy[] = {text("%d", PROXY_PORT)}, *resolver[] = {(char *)run->plan.resolver_place};
-    char *hosts[] = {(char *)run->plan.hosts_place};
-    char *const first[] = {(char *)bell_word, (char *)filter, (char *)ways_word, (char *)program, text("%ld", run->plan.memory),
-                           text("%ld", run->plan.pids), text("%ld", run->plan.cpus), text("%ld", run->plan.files),
-                           (char *)(run->plan.accelerator != NULL ? run->plan.accelerator : UML)};
+    char *proxy[] = {text("%d", PROXY_PORT)}, *resolver[] = {(char *)run->plan.names.resolver_place};
+    char *hosts[] = {(char *)run->plan.names.hosts_place};
+    char *const first[] = {(char *)bell_word, (char *)filter, (char *)ways_word, (char *)program, text("%ld", run->plan.vm.memory),
+                           text("%ld", run->plan.pids), text("%ld", run->plan.vm.cpus), text("%ld", run->plan.files),
+                           (char *)(run->plan.vm.accelerator != NULL ? run->plan.vm.accelerator : UML)};
     add_all(all, &(struct words){(char **)first, sizeof first / sizeof *first});
-    add_said(all, HIDDEN_PATH, &run->plan.guest_hidden);
-    add_said(all, READ_ONLY_PATH, &run->plan.guest_readonly);
+    add_said(all, HIDDEN_PATH, &run->plan.vm.hidden);
+    add_said(all, READ_ONLY_PATH, &run->plan.vm.readonly);
     add_said(all, LISTEN, &(struct words){proxy, run->plan.proxy});
     add_said(all, LISTEN, &run->plan.localhost);
     add_said(all, EXPOSED, &run->plan.expose);
-    add_said(all, NAME_OF_HOST, &run->plan.names);
-    add_said(all, NAME_PORT, &run->plan.name_ports);
+    add_said(all, NAME_OF_HOST, &run->plan.names.patterns);
+    add_said(all, NAME_PORT, &run->plan.names.ports);
     add_said(all, RESOLVER, &(struct words){resolver, resolver[0] != NULL});
     add_said(all, HOSTS, &(struct words){hosts, hosts[0] != NULL});
     add(all, "-");
@@ -104,19 +104,19 @@ void vm_command(struct run *run, struct words *given, const char *init, const ch
                 const char *ways_word)
 {
     static const char place[] = "/dev/.sandwright-kernel";
-    const char *program = find_program(run, run->plan.kernel);
+    const char *program = find_program(run, run->plan.vm.kernel);
     struct words all = {0};
     if (program == NULL)
-        refuse("%s (%s) is not installed", run->plan.kernel, run->plan.accelerator != NULL ? "QEMU" : "User-Mode Linux");
-    if (run->plan.accelerator != NULL)
-        bind_machine(given, run->plan.accelerator);
+        refuse("%s (%s) is not installed", run->plan.vm.kernel, run->plan.vm.accelerator != NULL ? "QEMU" : "User-Mode Linux");
+    if (run->plan.vm.accelerator != NULL)
+        bind_machine(given, run->plan.vm.accelerator);
     else {
         char *const binds[] = {"--ro-bind", (char *)program, (char *)place, "--ro-bind", (char *)vm_guest(run), (char *)GUEST};
         add_all(given, &(struct words){(char **)binds, 6});
     }
     add(&all, (char *)init);
     add(&all, "--vm");
-    add_words(run, &all, bell_word, filter, ways_word, run->plan.accelerator != NULL ? program : place);
+    add_words(run, &all, bell_word, filter, ways_word, run->plan.vm.accelerator != NULL ? program : place);
     run->command = all.at;
 }
 

@@ -170,8 +170,8 @@ static void say_plan(void)
         if (!is_its_own(each->target))
             say_planned(kind, each->target, binds ? each->source : "");
     }
-    for (size_t index = 0; index + 1 < here->plan.guest_links.count; index += 2)
-        say_planned(PLAN_LINK, here->plan.guest_links.at[index], here->plan.guest_links.at[index + 1]);
+    for (size_t index = 0; index + 1 < here->plan.vm.links.count; index += 2)
+        say_planned(PLAN_LINK, here->plan.vm.links.at[index], here->plan.vm.links.at[index + 1]);
 }
 
 bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
@@ -179,9 +179,9 @@ bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
     char random[64], name[256] = "";
     out = to;
     here = told;
-    const char *directory = here != NULL ? here->plan.start_directory : getcwd(NULL, 0);
-    if (here != NULL && here->plan.guest_name != NULL)
-        strncpy(name, here->plan.guest_name, sizeof name - 1);
+    const char *directory = here != NULL ? here->plan.landlock.start_directory : getcwd(NULL, 0);
+    if (here != NULL && here->plan.vm.hostname != NULL)
+        strncpy(name, here->plan.vm.hostname, sizeof name - 1);
     else if (gethostname(name, sizeof name - 1) != 0)
         refuse_errno("the sandbox can't be described");
     if (getrandom(random, sizeof random, 0) != sizeof random || directory == NULL)

@@ -36,7 +36,7 @@ static struct landlock_rules held(void)
 
 bool wall_stands(const struct run *run)
 {
-    return run->plan.wall && landlock_version() >= LEAST;
+    return run->plan.backstop.enabled && landlock_version() >= LEAST;
 }
 
 /* What isn't there isn't seen inside, either. */
@@ -76,9 +76,9 @@ int wall_make(const struct run *run, const struct words *shown)
 {
     const struct landlock_rules all = held();
     int ruleset = landlock_make(&all);
-    for (size_t index = 0; index < run->plan.wall_paths.count; index += 2) {
-        bool writes = strcmp(run->plan.wall_paths.at[index], "write") == 0;
-        grant_outside(ruleset, (writes ? WRITES : READS) & all.files, run->plan.wall_paths.at[index + 1]);
+    for (size_t index = 0; index < run->plan.backstop.paths.count; index += 2) {
+        bool writes = strcmp(run->plan.backstop.paths.at[index], "write") == 0;
+        grant_outside(ruleset, (writes ? WRITES : READS) & all.files, run->plan.backstop.paths.at[index + 1]);
     }
     for (size_t index = 0; index < shown->count; index++)
         grant_outside(ruleset, READS & all.files, shown->at[index]);
@@ -111,7 +111,7 @@ void wall_command(struct run *run, int descriptor)
     add(&all, run->command[0]);
     add(&all, "--wall");
     add(&all, text("%d", descriptor));
-    add_all(&all, &run->plan.wall_own);
+    add_all(&all, &run->plan.backstop.own);
     add(&all, "--");
     for (char **word = run->command + 1; *word != NULL; word++)
         add(&all, *word);

@@ -31,16 +31,16 @@ bool guest_network_setting(enum frame frame, char *word)
         exposes = true;
         break;
     case NAME_OF_HOST:
-        add(&names.plan.names, word);
+        add(&names.plan.names.patterns, word);
         break;
     case NAME_PORT:
-        add(&names.plan.name_ports, word);
+        add(&names.plan.names.ports, word);
         break;
     case RESOLVER:
-        names.plan.resolver_place = word;
+        names.plan.names.resolver_place = word;
         break;
     case HOSTS:
-        names.plan.hosts_place = word;
+        names.plan.names.hosts_place = word;
         break;
     default:
         return false;
@@ -82,10 +82,10 @@ void guest_network(int line)
 {
     guest_tunnels.inside = true;
     raise_loopback();
-    if (names.plan.resolver_place != NULL)
-        lay_over(names.plan.resolver_place, "nameserver 127.0.0.1\n");
-    if (names.plan.hosts_place != NULL)
-        lay_over(names.plan.hosts_place, "127.0.0.1\tlocalhost\n::1\tlocalhost\n");
+    if (names.plan.names.resolver_place != NULL)
+        lay_over(names.plan.names.resolver_place, "nameserver 127.0.0.1\n");
+    if (names.plan.names.hosts_place != NULL)
+        lay_over(names.plan.names.hosts_place, "127.0.0.1\tlocalhost\n::1\tlocalhost\n");
     if (names_wanted(&names)) {
         names_listen(&names);
         names_start(&names, line);

@@ -50,7 +50,7 @@ def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
-        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
+        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime.flags,
     )
 
 
