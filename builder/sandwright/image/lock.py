@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sandwright.errors import DocumentError, LockError, Problem
+from sandwright.errors import DocumentError, HostError, LockError, Problem
+from sandwright.outputs import write_output
 from sandwright.reading import read_start
 
 if TYPE_CHECKING:
@@ -170,21 +169,10 @@ def write_lock(folder: Path, lock: Lock) -> None:
 
 def write_file(folder: Path, text: str) -> None:
     """Write the text of a lock into an image's directory, as `write_lock` does."""
-    target = folder / FILE
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text.encode())
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise LockError(f"{target} can't be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        write_output(str(folder / FILE), text.encode(), mode=0o644)
+    except HostError as error:
+        raise LockError(str(error)) from error
 
 
 def lock_text(lock: Lock) -> str:
