@@ -117,13 +117,13 @@ def memory() -> str:
 def remembered() -> dict[str, list[str]]:
     """The directories of earlier runs that are still there, by what is reserved of them."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
+    from sandwright.reading import read_start  # noqa: PLC0415
 
     try:
-        with open(memory(), "rb") as file:
-            data = smalljson.loads(file.read())
-    except (OSError, ValueError):
+        data = smalljson.loads(read_start(memory(), size=1 << 20))
+        return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
         return {}
-    return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
 
 
 def remember(directories: Mapping[str, Iterable[str]]) -> None:

@@ -51,15 +51,11 @@ class Changes:
 
     def apply(self) -> None:
         """Write and remove. Raise UsageError when the file system refuses."""
-        from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+        from sandwright.outputs import write_output  # noqa: PLC0415
 
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
             for artifact in self.written:
-                target = self.directory / artifact.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(target, artifact.content)
-                target.chmod(artifact.mode)
+                write_output(str(self.directory / artifact.name), artifact.content, mode=artifact.mode)
             for name in self.removed:
                 self._remove(name)
         except OSError as error:

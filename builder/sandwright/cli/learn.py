@@ -89,18 +89,18 @@ def _apart(file: Path, learner: Learner) -> Path:
 
 
 def _keep(file: Path, learned: Learned) -> None:
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+    from sandwright.outputs import write_output  # noqa: PLC0415
     from sandwright.session.records import lines  # noqa: PLC0415
 
     text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
-    write_atomically(file, text.encode())
+    write_output(str(file), text.encode())
 
 
 def _show(file: Path, learned: Learned, *, write: bool) -> None:
     """The change of the policy's file, which is written where that was asked for."""
     from sandwright.learn.attempt import recording_method  # noqa: PLC0415
     from sandwright.learn.proposal import difference  # noqa: PLC0415
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+    from sandwright.outputs import write_output  # noqa: PLC0415
 
     old = file.read_text(encoding="utf-8") if file.exists() else None
     new = learned.proposal.edit(f"schema: 1\nmethod: {recording_method()}\n" if old is None else old)
@@ -109,7 +109,7 @@ def _show(file: Path, learned: Learned, *, write: bool) -> None:
     if write and learned.passed is not False and not learned.first:
         if file.is_symlink():
             raise UsageError(f"{file} is a symbolic link: nothing is written through one")
-        write_atomically(file, new.encode())
+        write_output(str(file), new.encode())
         say(f"{file} is written")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from sandwright.cli import console
 
@@ -21,6 +20,7 @@ def minimise_capabilities(
     found is written down; what is shipped (`oci/outer.json`) is not changed.
     """
     from sandwright.methods.gvisor.outer import minimise as measuring  # noqa: PLC0415
+    from sandwright.outputs import write_output  # noqa: PLC0415
 
     with console.watching() as progress:
         document = measuring.minimise(
@@ -29,8 +29,6 @@ def minimise_capabilities(
             measuring.root(rootfs),
             progress=progress,
         )
-    target = Path(to)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(measuring.encode(document))
+    write_output(to, measuring.encode(document))
     console.table(measuring.COLUMNS, list(measuring.rows(document)))
-    console.line(f"runsc {document['runsc']['version']}, Linux {document['kernel']}: {target}")
+    console.line(f"runsc {document['runsc']['version']}, Linux {document['kernel']}: {to}")

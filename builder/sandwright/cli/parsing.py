@@ -74,16 +74,28 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
 
 
 def check(command: Command, values: Mapping[str, object]) -> None:
-    """Raise UsageError for a value that is not one of the few of its option, and for a missing argument."""
+    """Raise UsageError for a value that is not one of its option's, and for a missing argument.
+
+    Raise HostError for a link on the way to what the command writes.
+    """
     for each in command.arguments:
         given = values.get(each.keyword)
         if each.required and not given:
             _fail(f"{command.name}: {each.metavar} is missing; usage: {command.usage()}")
+        if given and each.written:
+            _check_written(each, str(given))
         if not given or not (each.choices or each.offered):
             continue
         for text in given if isinstance(given, list) else [str(given)]:
             for name in filter(None, text.split(",") if each.metavar == "METHODS" else [text]):
                 _check_value(command, each, name)
+
+
+def _check_written(option: Option, path: str) -> None:
+    from sandwright.outputs import refuse_links  # noqa: PLC0415 - few commands have one
+
+    if path != "-":
+        refuse_links(f"{path}/." if option.metavar == "DIR" else path)
 
 
 def _check_value(command: Command, option: Option, name: str) -> None:

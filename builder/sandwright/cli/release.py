@@ -39,6 +39,7 @@ def sbom(
 ) -> Checked | None:
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
     from sandwright.image.lock import Lock  # noqa: PLC0415
+    from sandwright.outputs import write_output  # noqa: PLC0415
     from sandwright.release import sources  # noqa: PLC0415
     from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
     from sandwright.release.subject import built_image  # noqa: PLC0415
@@ -62,7 +63,7 @@ def sbom(
         console.write(document.decode() + "\n")
         return None
     if to:
-        _write(path, document)
+        write_output(to, document)
     console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
     return None
 
@@ -290,10 +291,3 @@ def _read(path: Path, hint: str) -> bytes:
         return read_named(path, limit=256 << 20)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}{f'; {hint}' if hint else ''}") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise HostError(f"{path}: can't be written: {error.strerror}") from None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from sandwright.documents import strictjson
 from sandwright.documents.document import Document, without_positions
-from sandwright.errors import DocumentError, LockError, Problem
+from sandwright.errors import DocumentError, HostError, LockError, Problem
+from sandwright.outputs import write_output
 from sandwright.reading import read_start
 
 FILE = "lock.json"
@@ -52,21 +51,10 @@ def parse_file(raw: bytes, *, file: str) -> Document:
 
 def write_file(folder: Path, text: str) -> None:
     """Write a lock into the directory of an image, whole or not at all. Raise LockError when that fails."""
-    target = folder / FILE
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text.encode())
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise LockError(f"{target} can't be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        write_output(str(folder / FILE), text.encode(), mode=0o644)
+    except HostError as error:
+        raise LockError(str(error)) from error
 
 
 def is_count(value: object) -> bool:

@@ -438,7 +438,7 @@ def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict
 
 def _writable(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
-    found = [facts.project, *facts.homes, *_canonical(policy, facts, "write")]
+    found = [facts.project, facts.home, *_canonical(policy, facts, "write")]
     return list(dict.fromkeys(follow(path, facts)[0] for path in found))
 
 
@@ -455,7 +455,8 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
 
 def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     names = [item.value for item in policy.settings.items("filesystem.protect")]
-    found = [below(root, name) for root in _writable(policy, facts) for name in names]
+    roots = [*_writable(policy, facts), *([facts.account_home] if facts.account_home else [])]
+    found = [below(root, name) for root in roots for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
     return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]

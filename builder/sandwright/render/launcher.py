@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import NAME, LaunchPlan, SocketPlan, plan_bytes
-from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names

@@ -85,14 +85,16 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     return said
 
 
-def write(path: str, found: list[dict[str, object]]) -> None:
-    """Append them to a file, a line each. Raise OSError."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(path, flags, 0o600)
+def write(path: str, found: list[dict[str, object]]) -> str:
+    """Append them to a file, a line each; give what went wrong."""
+    from sandwright.errors import HostError  # noqa: PLC0415 - few runs write them
+    from sandwright.outputs import append_output  # noqa: PLC0415
+
     try:
-        os.write(file, b"".join(smalljson.dumps(each) + b"\n" for each in found))
-    finally:
-        os.close(file)
+        append_output(path, b"".join(smalljson.dumps(each) + b"\n" for each in found))
+    except HostError as fault:
+        return str(fault)
+    return ""
 
 
 def end(
@@ -105,8 +107,8 @@ def end(
     try:
         found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
         found += asked["paths"]
-        if asked["to"]:
-            write(asked["to"], found)
+        if asked["to"] and (wrong := write(asked["to"], found)):
+            return [f"what was refused can't be told: {wrong}"]
     except (OSError, ValueError, KeyError, IndexError) as fault:
         return [f"what was refused can't be told: {fault}"]
     finally:

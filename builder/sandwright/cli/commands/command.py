@@ -10,12 +10,13 @@ class Option:
     times, and a repeatable positional argument takes all words that are left. A flag with `negatable` is on
     by default, and `--no-NAME` turns it off. `choices` are the only values that are accepted. `offered` are
     values that completion offers beside others that exist. `more` lets further values follow the first one
-    without the option's name: words that begin with `/`, or words that hold `=`.
+    without the option's name: words that begin with `/`, or words that hold `=`. `written` is a file or
+    directory that the command makes or adds to: no link on the way to it is followed in a project.
     """
 
     __slots__ = (
         *("choices", "help", "metavar", "more", "name"),
-        *("negatable", "offered", "repeatable", "required", "short"),
+        *("negatable", "offered", "repeatable", "required", "short", "written"),
     )
 
     def __init__(
@@ -31,6 +32,7 @@ class Option:
         choices: tuple[str, ...] = (),
         offered: str = "",
         more: str = "",
+        written: bool = False,
     ) -> None:
         self.name = name
         self.metavar = metavar
@@ -42,6 +44,7 @@ class Option:
         self.choices = choices
         self.offered = offered
         self.more = more
+        self.written = written
 
     @property
     def flag(self) -> str:

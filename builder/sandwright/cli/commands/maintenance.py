@@ -58,7 +58,12 @@ COMMANDS = (
                 "method", "METHODS", "methods to prove them with, M[,M...] (default: all)", offered="method"
             ),
             METHODS_REQUIRED,
-            Option("output", "DIR", "directory that images are built in; reports go to its directory verify"),
+            Option(
+                "output",
+                "DIR",
+                "directory that images are built in; reports go to its directory verify",
+                written=True,
+            ),
         ),
         details="Proves each preset in a new project with write access to itself. OUTPUT/verify/PRESET gets"
         " verify.json, junit.xml and verify.html. Fails as `verify` does.",
@@ -79,7 +84,7 @@ COMMANDS = (
             Option(
                 "rootfs", "DIR", "an unpacked root with a shell (default: that of the image debian in build/)"
             ),
-            Option("to", "FILE", "file for the measurements (default: build/outer.json)"),
+            Option("to", "FILE", "file for the measurements (default: build/outer.json)", written=True),
         ),
         details="Starts every candidate with a time limit. The engine must have the image `gvisor`. The "
         "shipped file, oci/outer.json, stays as it is.",
