@@ -15,7 +15,17 @@ SMALLER = ("-Xclang", "-Oz", "-fomit-frame-pointer")
 LAUNCH = PrebuiltProgram("launch", Path(__file__).parent, ("linux/amd64", "linux/arm64"), SMALLER)
 
 _SHARED = (
-    *("bytes.c", "carry.c", "command.c", "init.c", "inside.c", "line.c", "names.c", "ports.c", "privileges.c"),
+    *(
+        "bytes.c",
+        "carry.c",
+        "command.c",
+        "init.c",
+        "inside.c",
+        "line.c",
+        "names.c",
+        "ports.c",
+        "privileges.c",
+    ),
     *("process.c", "say.c", "text.c", "tunnels.c"),
     *("bytes.h", "fields.h", "launch.h", "line.h", "ports.h", "tunnels.h", "watch.h"),
 )

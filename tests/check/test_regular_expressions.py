@@ -1,10 +1,14 @@
-"""Go's regular expressions: what they find, and what are none."""
+"""Regular expressions of structure tests, which are Go's: matches, and patterns that are refused."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from sandwright.check.goregex import NotGo, compile_go
+from sandwright.check import compared
+from sandwright.check.compared import match_text
+from sandwright.errors import HostError
 
 FINDS: dict[str, tuple[str, str, bool]] = {
     "plain": ("key = .*", "a\nkey = value", True),
@@ -49,15 +53,31 @@ FINDS: dict[str, tuple[str, str, bool]] = {
 
 @pytest.mark.parametrize(("pattern", "text", "found"), FINDS.values(), ids=FINDS)
 def test_what_is_found(pattern: str, text: str, found: bool) -> None:
-    assert bool(compile_go(pattern).search(text)) is found
+    messages = [each.message for each in match_text("t", text, [pattern], (), "it")]
+    assert messages == ([] if found else [f"it doesn't have '{pattern}'"])
 
 
 @pytest.mark.parametrize(
     "pattern",
     ["(", ")", "[a", "a**", "a*+", "*a", "(|*)", "(?=a)", "(?!a)", "(?<=a)", r"(a)\1", r"\Z", r"\u0041",
-     "(?P=n)", "(?#x)", "a{1001}", "a{2,1}", "[b-a]", "(?)", r"\p{Greek}", "[[:nothing:]]", "\\", "(?x)a",
-     r"\_", "(*)"],
+     "(?P=n)", "(?#x)", "a{1001}", "a{2,1}", "[b-a]", "[[:nothing:]]", "\\", "(?x)a", "(*)"],
 )  # fmt: skip
 def test_what_go_refuses(pattern: str) -> None:
-    with pytest.raises(NotGo):
-        compile_go(pattern)
+    (finding,) = match_text("t", "a", [pattern], (), "it")
+    assert finding.message.startswith(f"'{pattern}' is no regular expression of Go: ")
+
+
+@pytest.mark.timeout(20)
+def test_time_is_in_proportion_to_the_text() -> None:
+    """Python's own expressions would take hours for this one."""
+    assert [each.message for each in match_text("t", "a" * 60 + "!", [r"^(\w+\s?)*$"], (), "it")] != []
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared._re2.cache_clear()
+    monkeypatch.setitem(sys.modules, "re2", None)
+    try:
+        with pytest.raises(HostError, match=r"pip install 'sandwright\[structure-tests\]'"):
+            list(match_text("t", "a", ["a"], (), "it"))
+    finally:
+        compared._re2.cache_clear()
