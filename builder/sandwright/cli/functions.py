@@ -159,10 +159,6 @@ def function_of(command: str) -> Callable[..., int | Checked | None]:
             from sandwright.cli.verify import prove
 
             return prove
-        case "minimise-capabilities":
-            from sandwright.cli.outer import minimise_capabilities
-
-            return minimise_capabilities
         case "sbpl-eval":
             from sandwright.cli.evaluators import sbpl_eval
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 
-class TimeIsUp(Exception):
+class TimeLimitExceeded(Exception):
     """The time was up."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeIsUp in the body once it has taken `seconds`.
+    """Raise TimeLimitExceeded in the body once it has taken `seconds`.
 
     Only the main thread can be woken (signal(7)); in another one there is no limit.
     """
@@ -24,7 +24,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
 
     def late(*_: object) -> NoReturn:
-        raise TimeIsUp
+        raise TimeLimitExceeded
 
     before = signal.signal(signal.SIGALRM, late)
     timer = signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -2,11 +2,13 @@
 
 Each candidate is a container that is started for real, and has to do the workload within a time limit. First
 capabilities are dropped, under a filter that lets through all that may be needed; then, with the capabilities
-that are left, the system calls beyond the profile `default`.
+that are left, the system calls beyond the profile `default`. The engine must have the image `gvisor`. What is
+shipped (`oci/outer.json`) stays as it is.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -18,14 +20,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from benchmarks.least import Least, least
+from benchmarks.outer_workload import WorkloadPlace, fault
+
 from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.host import collect_host
 from sandwright.methods.gvisor.outer.backend import IMAGE
 from sandwright.methods.gvisor.outer.container import own_limits
-from sandwright.methods.gvisor.outer.least import Least, least
 from sandwright.methods.gvisor.outer.render import Grant, grant
-from sandwright.methods.gvisor.outer.workload import WorkloadPlace, fault
 from sandwright.methods.shared.images import store_of
 from sandwright.policy.names import Outer
 from sandwright.progress import SILENT, Progress
@@ -238,3 +241,25 @@ COLUMNS = ["engine", "runsc", "capabilities", "calls beyond default", "host's ne
 def encode(document: Mapping[str, Any]) -> bytes:
     """The document as JSON."""
     return f"{json.dumps(document, indent=1, sort_keys=True)}\n".encode()
+
+
+def main() -> None:
+    """Run it: `python -m benchmarks.outer_capabilities [--engine ENGINE] [--mode MODE] [--rootfs DIR]`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", action="append", default=[], help="docker or podman (default: both)")
+    parser.add_argument("--mode", action="append", default=[], help="rootful or rootless (default: both)")
+    parser.add_argument(
+        "--rootfs", default="", help="an unpacked root with a shell"
+    )
+    parser.add_argument("--to", default="build/outer.json", type=Path, help="file for the measurements")
+    asked = parser.parse_args()
+    document = minimise(engines(asked.engine), asked.mode or MODES, root(asked.rootfs))
+    asked.to.parent.mkdir(parents=True, exist_ok=True)
+    asked.to.write_bytes(encode(document))
+    for row in ([*COLUMNS], *rows(document)):
+        print("\t".join(row))
+    print(f"runsc {document['runsc']['version']}, Linux {document['kernel']}: {asked.to}")
+
+
+if __name__ == "__main__":
+    main()
