@@ -37,7 +37,7 @@ def diff(
     """
     from sandwright.change.pair import read_pair  # noqa: PLC0415
     from sandwright.change.report import as_json, as_markdown, as_sarif, as_text  # noqa: PLC0415
-    from sandwright.check.patience import TooLong, time_limit  # noqa: PLC0415
+    from sandwright.cli.timelimit import TimeLimitExceeded, time_limit  # noqa: PLC0415
     from sandwright.outputs import write_output  # noqa: PLC0415
 
     if not new and not revisions:
@@ -48,7 +48,7 @@ def diff(
                 old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
             )
             report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
-    except TooLong:
+    except TimeLimitExceeded:
         raise VerdictError(f"the policies could not be compared within {time}") from None
     for line in as_text(report):
         console.line(line)

@@ -70,26 +70,6 @@ COMMANDS = (
         checks="probe",
     ),
     Command(
-        "minimise-capabilities",
-        GROUP,
-        "Find the least capabilities and system calls with which gVisor works in a container.",
-        options=(
-            Option("engine", "ENGINE", "docker or podman (default: both)", repeatable=True),
-            Option(
-                "mode",
-                "MODE",
-                "rootful or rootless: whether runsc is root there (default: both)",
-                repeatable=True,
-            ),
-            Option(
-                "rootfs", "DIR", "an unpacked root with a shell (default: that of the image debian in build/)"
-            ),
-            Option("to", "FILE", "file for the measurements (default: build/outer.json)", written=True),
-        ),
-        details="Starts every candidate with a time limit. The engine must have the image `gvisor`. The "
-        "shipped file, oci/outer.json, stays as it is.",
-    ),
-    Command(
         "completion",
         GROUP,
         "Print the completion script of a shell, with all commands and options.",
