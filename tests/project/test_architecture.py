@@ -73,7 +73,7 @@ SIDEWAYS = {
     "launcher": {"crossbuild"},
     "outputs": {"process"},
     "inputs": {"questions"},
-    "places": {"questions"},
+    "places": {"questions", "reading"},
     "host": {"process"},
     "setup": {"host", "process"},
     "image": {"registry", "rootfs"},
