@@ -117,10 +117,10 @@ def memory() -> str:
 def remembered() -> dict[str, list[str]]:
     """The directories of earlier runs that are still there, by what is reserved of them."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
-    from sandwright.reading import read_start  # noqa: PLC0415
 
     try:
-        data = smalljson.loads(read_start(memory(), size=1 << 20))
+        with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            data = smalljson.loads(file.read())
         return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
