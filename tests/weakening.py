@@ -180,8 +180,11 @@ def configuration(
 
         artifacts = replaced(artifacts, "config.json", change)
         config = next(each.content for each in artifacts if each.name == "config.json")
-        return plan(
-            lambda _, old: replace(old, config_holes=config_holes(config, own_network=old.own_network))
-        )(subject, artifacts)
+
+        def holes(_: ProofSubject, old: LaunchPlan) -> LaunchPlan:
+            found = config_holes(config, own_network=old.runtime.own_network)
+            return replace(old, runtime=replace(old.runtime, config_holes=found))
+
+        return plan(holes)(subject, artifacts)
 
     return weaken

@@ -17,10 +17,11 @@ PATIENCE = 60
 
 def test_every_command_has_a_line_in_its_group() -> None:
     lines = summary().splitlines()
+    width = max(len(each.name) for _, commands in grouped() for each in commands)
     for group, commands in grouped():
         first = lines.index(f"{group.capitalize()}:") + 1
         assert lines[first : first + len(commands)] == [
-            f"  {each.name:<21}  {each.help}" for each in commands
+            f"  {each.name:<{width}}  {each.help}" for each in commands
         ]
 
 

@@ -73,7 +73,7 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "write", "/tmp/x", "allow", "agrees", "args: --tmpfs /tmp", "built-in presets/built-in.yaml:10:8"),
         ("bwrap", "env", "CI", "allow", "agrees", "args: --setenv CI 1", "project sandbox.yaml:3:47"),
         ("bwrap", "connect", "github.com:443", "deny", "agrees", "args: --unshare-net", "built-in presets/built-in.yaml:12:9"),
-        ("bwrap", "connect", "/run/agent", "deny", "agrees", "launch.plan: supervised", "built-in presets/built-in.yaml:14:17"),
+        ("bwrap", "connect", "/run/agent", "deny", "agrees", "launch.plan: sockets.supervised", "built-in presets/built-in.yaml:14:17"),
         ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:20:12"),
         ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:20:12"),
         ("oci", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),
@@ -299,7 +299,7 @@ def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPat
     config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     plan = Artifact("launch.plan", plan_bytes(LaunchPlan(method="runtime")), "")
     made = (Artifact("config.json", json.dumps(config).encode(), ""), plan)
-    monkeypatch.setattr("sandwright.methods.oci.make_artifacts", lambda _: made)
+    monkeypatch.setattr(METHODS["oci"], "make_artifacts", lambda _: made)
     row = _row("syscall", "ptrace", "oci")
     assert (row.decision, row.status, row.place and row.place.text) == (
         "allow",
@@ -517,8 +517,9 @@ def test_json_is_stable() -> None:
 
 def test_bubblewrap_options_that_nobody_knows_are_refused() -> None:
     launch, bpf = Artifact("launch", b"", ""), Artifact("seccomp.bpf", b"", "")
+    made = Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ())
     with pytest.raises(DocumentError, match=r"args: argument 1: '--nonsense' is unknown"):
-        read_bwrap(Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ()))
+        read_bwrap(made, _policy())
 
 
 SUBJECTS = st.lists(
@@ -529,7 +530,7 @@ SUBJECTS = st.lists(
 ).map(lambda parts: "/" + "/".join(parts))
 
 
-TESTED = [name for name, each in METHODS.items() if each.PROPERTIES.explained and name != "noop"]
+TESTED = [name for name, each in METHODS.items() if each.parts.read_back and name != "noop"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -19,8 +19,9 @@ from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.gate import excesses
 from sandwright.methods import METHODS, compare, registry
-from sandwright.policy.facts import EntryKind, HostEntry
+from sandwright.policy.facts import HostEntry
 from sandwright.policy.paths import ancestors
+from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, Root, mount_plan
 

@@ -60,8 +60,8 @@ def _rendered(text: str = "", **facts: Any) -> Rendered:
 
 def _words(rendered: Rendered) -> list[str]:
     plan = parse_plan(rendered.artifact("launch.plan").content)
-    hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.hidden_files)
-    return [*plan.options, *hidden]
+    hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.engine.hidden_files)
+    return [*plan.engine.options, *hidden]
 
 
 def _config(rendered: Rendered) -> Any:

@@ -150,8 +150,8 @@ def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, 
     with _listening_at(tmp_path / "d" / "s"):
         found = collect(policy, project=project, environ={"HOME": str(tmp_path / "home")})
         assert (f"{tmp_path}/d/s" in found.sockets) is seen
-        sockets = [asked for asked in inputs.asked() if asked[0] == "sockets"]
-        assert changed(sockets) == (sockets[0][:2] if seen else None)
+        sockets = [each for each in inputs.recording() if each[0][0] == "sockets"]
+        assert changed(sockets) == (sockets[0][0] if seen else None)
 
 
 def test_paths_of_a_question_can_be_added(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ WARM_START = {
     "cli/program.py",
     "inputs.py",
     "places.py",
+    "questions.py",
     "session/after.py",
     "session/cache_key.py",
     "session/left_behind.py",

@@ -233,7 +233,9 @@ def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt
     learnt.policy.rename(elsewhere)
     before = elsewhere.read_text()
     learnt.policy.symlink_to(elsewhere)
-    (learnt.home / "record").write_text("".join(f"{line}\n" for line in lines(Record(whole=True))))
+    (learnt.home / "record").write_text(
+        "".join(f"{line}\n" for line in lines(Record(calls=frozenset({0}), whole=True)))
+    )
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"), "--write")
     assert b"is a symbolic link: nothing is written through one" in ended.stderr
     assert elsewhere.read_text() == before
@@ -246,3 +248,11 @@ def test_what_was_asked_for_is_one_line(learnt: Project) -> None:
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
     assert ended.returncode == 0, ended.stderr
     assert f"  read {learnt.home}/.ssh/a\\nsandwright: forged\\x1b[31m: denied\n".encode() in ended.stderr
+
+
+def test_a_record_without_a_call_is_none(learnt: Project) -> None:
+    for content in ("", "".join(f"{line}\n" for line in lines(Record(whole=True)))):
+        (learnt.home / "record").write_text(content)
+        ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
+        assert ended.returncode == 64, ended.stderr
+        assert b"record is no record of a run: no call is in it" in ended.stderr

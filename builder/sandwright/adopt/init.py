@@ -13,6 +13,7 @@ from sandwright.adopt.project import ProjectFacts, look
 from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.errors import HostError, RenderError, UsageError
 from sandwright.methods import registry
+from sandwright.outputs import write_output
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.load import layer, layers_for
@@ -54,7 +55,7 @@ class Proposed:
             create(self.directory / POLICY, self.text)
             schema.parent.mkdir(exist_ok=True)
             keep_from_git(schema.parent)
-            schema.write_text(_schema_text(), encoding="utf-8")
+            write_output(str(schema), _schema_text().encode())
         except FileExistsError:
             raise UsageError(f"{self.directory / POLICY} is there already, and stays as it is") from None
         except OSError as error:

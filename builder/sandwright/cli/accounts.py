@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from sandwright import places
 from sandwright.api import Policy
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
 from sandwright.cli.trust import require_secrets, require_trust
 from sandwright.methods.user.render import account_for, account_of
 from sandwright.methods.user.setup import AccountPlan, Workspace, plan_account, plan_removal
+from sandwright.policy.reserved import closed_paths
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.session import persistent
@@ -40,7 +43,10 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
         if rule.kind == "write" and (rule.origin == "listed" or _is_repository(rule, resolved))
     ]
     others = tuple(path for path in written if not path.is_relative_to(project))
-    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid()))
+    facts = resolved.facts
+    homes = (facts, replace(facts, home=places.account_home() or facts.home))
+    closed = frozenset(path for each in homes for path in closed_paths(each))
+    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid(), closed))
     return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from sandwright.documents import strictjson
 from sandwright.errors import UsageError
+from sandwright.outputs import write_output
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.rendered import Rendered
-from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.visible import one_line
 
 MANIFEST = "manifest.json"
@@ -50,12 +50,8 @@ class Changes:
     def apply(self) -> None:
         """Write and remove. Raise UsageError when the file system refuses."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
             for artifact in self.written:
-                target = self.directory / artifact.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(target, artifact.content)
-                target.chmod(artifact.mode)
+                write_output(str(self.directory / artifact.name), artifact.content, mode=artifact.mode)
             for name in self.removed:
                 self._remove(name)
         except OSError as error:

@@ -10,9 +10,9 @@ from sandwright.change.compare import compare
 from sandwright.change.pair import PolicyPair, read_pair
 from sandwright.change.report import ChangeReport, as_json, as_markdown, as_sarif, as_text
 from sandwright.change.trial import prover, witnesses
-from sandwright.check.patience import TooLong, time_limit
 from sandwright.checked import Checked
 from sandwright.cli import console
+from sandwright.cli.timelimit import TimeLimitExceeded, time_limit
 from sandwright.errors import PolicyWidened, UsageError, VerdictError
 from sandwright.methods import registry
 from sandwright.outputs import write_output
@@ -46,7 +46,7 @@ def diff(
                 old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
             )
             report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
-    except TooLong:
+    except TimeLimitExceeded:
         raise VerdictError(f"the policies could not be compared within {time}") from None
     for line in as_text(report):
         console.line(line)
@@ -73,7 +73,7 @@ def _seconds(time: str) -> int:
 
 def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, new: str) -> ChangeReport:
     before, after = pair.resolve()
-    explained = [name for name in registry.policy_names() if registry.properties(name).explained]
+    explained = [name for name in registry.policy_names() if registry.method(name).parts.read_back]
     found = compare(before, after, [*asked] or explained)
     seen = witnesses(pair, (before, after), found, prover(found.methods)) if prove else ()
     return ChangeReport(old, new, found, after.facts, seen)

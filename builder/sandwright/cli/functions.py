@@ -44,7 +44,6 @@ FUNCTIONS: Mapping[str, str] = {
     "shim-check": ".bridge:shim_check",
     "verify": ".verify:verify",
     "prove": ".verify:prove",
-    "minimise-capabilities": ".outer:minimise_capabilities",
     "sbpl-eval": ".evaluators:sbpl_eval",
     "seccomp-eval": ".evaluators:seccomp_eval",
     "completion": ".completion:completion",

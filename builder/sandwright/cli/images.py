@@ -21,7 +21,7 @@ from sandwright.image.build import build_images as build
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.export import save_archive
 from sandwright.image.plan import plan_build
-from sandwright.methods.shared.images import VARIABLE
+from sandwright.policy.trusted import BUILD
 from sandwright.progress import Progress
 from sandwright.setup import plan_setup
 from sandwright.verify.smoke.merge import in_layouts, merge_reports
@@ -132,7 +132,7 @@ def export_image(
     platform = platform or collect_host().platform
     target = Path(to or f"{name}-{platform.rpartition('/')[2]}.tar")
     reference = reference or f"sandwright/{name}:latest"
-    built = Path(output or os.environ.get(VARIABLE) or "build")
+    built = Path(output or os.environ.get(BUILD) or "build")
     save_archive(built / "images" / name, platform, target, reference=reference)
     console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
 

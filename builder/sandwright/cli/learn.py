@@ -12,10 +12,10 @@ from sandwright.learn.attempt import RecordedCommand, recording_method
 from sandwright.learn.learn import WIDER, Learned, Learner
 from sandwright.learn.proposal import difference
 from sandwright.learn.tables import KEPT
+from sandwright.outputs import write_output
 from sandwright.places import above
-from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.session.denials import line as shown
-from sandwright.session.records import lines, read
+from sandwright.session.records import Record, lines, read
 from sandwright.visible import say
 
 _MOST_LINES = 40
@@ -48,7 +48,7 @@ def learn(
     command = RecordedCommand(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
-    learner = Learner(command, say, [read(Path(each)) for each in merge])
+    learner = Learner(command, say, [_merged(Path(each)) for each in merge])
     kept = _apart(Path(record), learner) if record else None
     learned = learner.learn(again=not once, necessary=necessary) if words else learner.proposed()
     if kept:
@@ -67,6 +67,14 @@ def learn(
         raise VerdictError(f"the command does not pass under the proposal: {why}")
 
 
+def _merged(file: Path) -> Record:
+    """A record of an earlier run. Raise UsageError for one that holds no call."""
+    record = read(file)
+    if not (record.accesses or record.contacts or record.calls or record.hosts):
+        raise UsageError(f"{file} is no record of a run: no call is in it")
+    return record
+
+
 def _apart(file: Path, learner: Learner) -> Path:
     """Where the record is kept: looked up before the command runs, which may turn links that it can write.
 
@@ -80,7 +88,7 @@ def _apart(file: Path, learner: Learner) -> Path:
 
 def _keep(file: Path, learned: Learned) -> None:
     text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
-    write_atomically(file, text.encode())
+    write_output(str(file), text.encode())
 
 
 def _show(file: Path, learned: Learned, *, write: bool) -> None:
@@ -92,7 +100,7 @@ def _show(file: Path, learned: Learned, *, write: bool) -> None:
     if write and learned.passed is not False and not learned.first:
         if file.is_symlink():
             raise UsageError(f"{file} is a symbolic link: nothing is written through one")
-        write_atomically(file, new.encode())
+        write_output(str(file), new.encode())
         say(f"{file} is written")
 
 

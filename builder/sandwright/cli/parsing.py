@@ -12,6 +12,7 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS, command_of
 from sandwright.errors import UsageError
 from sandwright.lazy import load
+from sandwright.outputs import refuse_links
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]
@@ -73,11 +74,16 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
 
 
 def check(command: Command, values: Mapping[str, object]) -> None:
-    """Raise UsageError for a value that is not one of the few of its option, and for a missing argument."""
+    """Raise UsageError for a value that is not one of its option's, and for a missing argument.
+
+    Raise HostError for a link on the way to what the command writes.
+    """
     for each in command.arguments:
         given = values.get(each.keyword)
         if each.required and not given:
             _fail(f"{command.name}: {each.metavar} is missing; usage: {command.usage()}")
+        if given and each.written:
+            _check_written(each, str(given))
         if not given or not (each.choices or each.offered):
             continue
         for text in given if isinstance(given, list) else [str(given)]:
@@ -85,13 +91,18 @@ def check(command: Command, values: Mapping[str, object]) -> None:
                 _check_value(command, each, name)
 
 
+def _check_written(option: Option, path: str) -> None:
+    if path != "-":
+        refuse_links(f"{path}/." if option.metavar == "DIR" else path)
+
+
 def _check_value(command: Command, option: Option, name: str) -> None:
     known = option.values()
     if name in known:
         return
     if option.offered == "method":
-        names, forms = (load(f"sandwright.methods.registry:{each}") for each in ("names", "forms"))
-        known = (*names(), *forms(), *known, *["all"] * (option.metavar == "METHODS"))
+        names, variants = (load(f"sandwright.methods.registry:{each}") for each in ("names", "variants"))
+        known = (*names(), *variants(), *known, *["all"] * (option.metavar == "METHODS"))
         if name in known:
             return
     _refuse(f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, known)

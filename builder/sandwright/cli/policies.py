@@ -48,7 +48,7 @@ def render(
         refuse_changeable(resolved)
     stale: list[str] = []
     checked = Checked()
-    for name in method or resolved.methods:
+    for name in _rendered_methods(method, resolved, Path(out), check=check):
         rendered = render_method(resolved, name)
         if not (facts or check or diff):  # with others' facts it is for reviewers
             refuse_replaceable(resolved, declaration(name), str(Path(out) / name))
@@ -69,6 +69,17 @@ def render(
     if stale and check:
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
     return checked
+
+
+def _rendered_methods(
+    named: Sequence[str] | None, policy: ResolvedPolicy, out: Path, *, check: bool
+) -> list[str]:
+    """The named methods, else the policy's; a check also compares the policy's others that were rendered.
+
+    A launcher that nothing compares would pass with the named one.
+    """
+    others = [name for name in policy.methods if check and os.path.lexists(out / name)]
+    return list(dict.fromkeys([*(named or policy.methods), *others]))
 
 
 def explain(

@@ -15,6 +15,7 @@ from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.host import collect_host
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.lock import Lock
+from sandwright.outputs import write_output
 from sandwright.progress import Progress
 from sandwright.reading import read_named
 from sandwright.registry.reference import parse_reference
@@ -71,7 +72,7 @@ def sbom(
         console.write(document.decode() + "\n")
         return None
     if to:
-        _write(path, document)
+        write_output(to, document)
     console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
     return None
 
@@ -276,10 +277,3 @@ def _read(path: Path, hint: str) -> bytes:
         return read_named(path, limit=256 << 20)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}{f'; {hint}' if hint else ''}") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise HostError(f"{path}: can't be written: {error.strerror}") from None

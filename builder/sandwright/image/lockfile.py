@@ -1,9 +1,7 @@
 """The file of a lock in an image's directory: read strictly, written whole or not at all."""
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +10,8 @@ from sandwright.documents import strictjson
 from sandwright.documents.checks import expected
 from sandwright.documents.document import Document, without_positions
 from sandwright.documents.model import ValueCheck
-from sandwright.errors import DocumentError, LockError, Problem
+from sandwright.errors import DocumentError, HostError, LockError, Problem
+from sandwright.outputs import write_output
 from sandwright.reading import read_start
 
 FILE = "lock.json"
@@ -54,21 +53,10 @@ def parse_file(raw: bytes, *, file: str) -> Document:
 
 def write_file(folder: Path, text: str) -> None:
     """Write a lock into the directory of an image, whole or not at all. Raise LockError when that fails."""
-    target = folder / FILE
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text.encode())
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise LockError(f"{target} can't be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        write_output(str(folder / FILE), text.encode(), mode=0o644)
+    except HostError as error:
+        raise LockError(str(error)) from error
 
 
 def is_count(value: object) -> bool:

@@ -15,9 +15,30 @@ SMALLER = ("-Xclang", "-Oz", "-fomit-frame-pointer")
 LAUNCH = PrebuiltProgram("launch", Path(__file__).parent, ("linux/amd64", "linux/arm64"), SMALLER)
 
 _SHARED = (
-    *("bytes.c", "carry.c", "command.c", "init.c", "inside.c", "line.c", "names.c", "ports.c", "process.c"),
-    *("say.c", "text.c", "tunnels.c"),
-    *("bytes.h", "fields.h", "launch.h", "line.h", "ports.h", "tunnels.h", "watch.h"),
+    *(
+        "bytes.c",
+        "relay.c",
+        "exec.c",
+        "init.c",
+        "watch_mountns.c",
+        "line.c",
+        "dns.c",
+        "ports.c",
+        "privileges.c",
+    ),
+    *("process.c", "log.c", "utils.c", "tunnels.c"),
+    *(
+        "bytes.h",
+        "document.h",
+        "fields.h",
+        "launch.h",
+        "line.h",
+        "plan.h",
+        "ports.h",
+        "tunnels.h",
+        "utils.h",
+        "watch.h",
+    ),
 )
 
 GUEST = PrebuiltProgram(

@@ -30,6 +30,6 @@ def questions(policy: ResolvedPolicy, methods: Sequence[str] | None = None) -> M
     compared = []
     for name in METHODS if methods is None else methods:
         found = registry.method(name)
-        read = found.read_artifacts if found.PROPERTIES.explained else None
+        read = found.read_artifacts if found.parts.read_back else None
         compared.append(ComparedMethod(found.declare(), found.make_artifacts, read))
     return MethodQuestions(policy, compared)

@@ -16,10 +16,10 @@ from sandwright.documents.document import MAX_BYTES, Document, Value, field_name
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.inputs import is_cover
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.source import PolicySource
+from sandwright.questions import is_cover
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 

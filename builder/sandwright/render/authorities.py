@@ -9,8 +9,9 @@ system; those that bring one along read a variable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
+from sandwright.launcher.plan import AuthorityPlan, LaunchPlan
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import BUNDLES
@@ -49,22 +50,18 @@ def _wanted(policy: ResolvedPolicy) -> bool:
     return network.ca == "host" and network.mode != "none" and policy.facts.os == "linux"
 
 
-def authority_fields(policy: ResolvedPolicy, plan: MountPlan, never: tuple[str, ...]) -> dict[str, Any]:
-    """What a launcher's plan says of them; `never` are the variables that it passes on to nobody anyway.
+def with_authorities(policy: ResolvedPolicy, plan: MountPlan, base: LaunchPlan) -> LaunchPlan:
+    """A launcher's plan with them.
 
-    Nothing where the policy wants the image's, or where there is no network. Where a listed path of the host
-    is mounted on or above a place, that stays. A variable that the policy sets keeps its value.
+    Unchanged where the policy wants the image's, or where there is no network. Where a listed path of the
+    host is mounted on or above a place, that stays. A variable that the policy sets keeps its value.
     """
     if not _wanted(policy):
-        return {}
+        return base
     taken = [mount.target for mount in plan.mounts if mount.target != "/"]
     names = tuple(name for name in NAMES if name not in policy.environment.set)
-    return {
-        "authorities": _free(BUNDLES, taken),
-        "authority_stores": _free(STORES, taken),
-        "authority_names": names,
-        "never": (*never, *sorted(set(names) - set(never))),
-    }
+    made = AuthorityPlan(bundles=_free(BUNDLES, taken), stores=_free(STORES, taken), variables=names)
+    return replace(base, authorities=made, never=(*base.never, *sorted(set(names) - set(base.never))))
 
 
 def _free(places: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:

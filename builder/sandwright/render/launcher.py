@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from sandwright.launcher import LAUNCH
-from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
-from sandwright.policy.facts import EntryKind
+from sandwright.launcher.plan import NAME, LaunchPlan, SocketPlan, plan_bytes
 from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
+from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
 from sandwright.render.mounts import MountPlan
@@ -77,13 +76,12 @@ def _locked(policy: ResolvedPolicy) -> str:
     return git if facts.kind(git) == "directory" else project
 
 
-def supervision(policy: ResolvedPolicy) -> dict[str, Any]:
-    """The fields of a plan whose launcher connects for programs inside, as the policy lets them."""
-    return {
-        "supervised": policy.network.makes_sockets,
-        "own_sockets": policy.network.has_own_sockets,
-        "host_sockets": policy.network.unix_sockets,
-    }
+def socket_plan(policy: ResolvedPolicy) -> SocketPlan:
+    """What a launcher connects to for programs inside, as the policy lets them."""
+    network = policy.network
+    return SocketPlan(
+        supervised=network.makes_sockets, own=network.has_own_sockets, host=network.unix_sockets
+    )
 
 
 def launch_program(

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.errors import RenderError
-from sandwright.policy.facts import EntryKind, HostFacts
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.paths import ancestors, depth, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
+from sandwright.questions import EntryKind
 from sandwright.render.covers import Cover, covers, files_in_the_way
 
 Root = Literal["host", "image"]

@@ -31,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.documents import strictjson
+from sandwright.errors import HostError
+from sandwright.outputs import append_output
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.spelling import checked_path
 from sandwright.resources import data_path
@@ -88,14 +90,13 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     return said
 
 
-def write(path: str, found: list[dict[str, object]]) -> None:
-    """Append them to a file, a line each. Raise OSError."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(path, flags, 0o600)
+def write(path: str, found: list[dict[str, object]]) -> str:
+    """Append them to a file, a line each; give what went wrong."""
     try:
-        os.write(file, b"".join(strictjson.dumps(each) + b"\n" for each in found))
-    finally:
-        os.close(file)
+        append_output(path, b"".join(strictjson.dumps(each) + b"\n" for each in found))
+    except HostError as fault:
+        return str(fault)
+    return ""
 
 
 def end(
@@ -108,8 +109,8 @@ def end(
     try:
         found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
         found += asked["paths"]
-        if asked["to"]:
-            write(asked["to"], found)
+        if asked["to"] and (wrong := write(asked["to"], found)):
+            return [f"what was refused can't be told: {wrong}"]
     except (OSError, ValueError, KeyError, IndexError) as fault:
         return [f"what was refused can't be told: {fault}"]
     finally:
@@ -149,7 +150,7 @@ def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
 
 
 def parsed(content: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
-    """What the launcher wrote, line by line (`launcher/source/denied.c`)."""
+    """What the launcher wrote, line by line (`launcher/source/refusals.c`)."""
     for line in content.splitlines():
         kind, *words = line.split()
         if kind in ("call", "local", "datagram"):

@@ -10,8 +10,9 @@ from pathlib import Path
 from sandwright import inputs, places
 from sandwright.documents import strictjson
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import CODES, Backend, Preflight
+from sandwright.questions import Question
 
 KEPT = ("ready", "hangs", "not-denied")
 """The findings that are kept. The others are found again at once, and are what a person is busy changing."""
@@ -43,7 +44,7 @@ def fresh(backend: Backend, host: MachineFacts) -> Preflight:
     asking.ask_all(backend.depends(host))
     found = backend.preflight(host)
     if found.code in KEPT:
-        data = {"found": asdict(found), "asked": asking.asked()}
+        data = {"found": asdict(found), "asked": asking.recording()}
         places.write(str(path), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
     else:
         path.unlink(missing_ok=True)

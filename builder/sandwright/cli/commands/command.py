@@ -15,7 +15,8 @@ class Option:
     times, and a repeatable positional argument takes all words that are left. A flag with `negatable` is on
     by default, and `--no-NAME` turns it off. `choices` are the only values that are accepted. `offered` are
     values that completion offers beside others that exist. `more` lets further values follow the first one
-    without the option's name: words that begin with `/`, or words that hold `=`.
+    without the option's name: words that begin with `/`, or words that hold `=`. `written` is a file or
+    directory that the command makes or adds to: no link on the way to it is followed in a project.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Option:
     choices: tuple[str, ...] = field(default=(), kw_only=True)
     offered: str = field(default="", kw_only=True)
     more: str = field(default="", kw_only=True)
+    written: bool = field(default=False, kw_only=True)
 
     @property
     def flag(self) -> str:

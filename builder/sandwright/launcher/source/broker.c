@@ -5,6 +5,10 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,7 +19,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 #include "record.h"
 
@@ -23,7 +27,8 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */ };
+enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */,
+       CLOSED = 7 /* TCP_CLOSE (net/tcp_states.h) */ };
 
 /* Who called, as we hold it. */
 struct caller {
@@ -31,7 +36,7 @@ struct caller {
     pid_t thread;
     int process; /* its directory in /proc */
     int socket;  /* a copy of its socket */
-    uint64_t inode; /* of one that is kept (kept.c) */
+    uint64_t inode; /* of one that is kept (socket_broker.c) */
     union {
         struct sockaddr any;
         struct sockaddr_un local;
@@ -84,20 +89,28 @@ static int copy_socket(struct caller *caller, int number)
     return fault;
 }
 
-static int copy(const struct broker *broker, struct caller *caller, const uint64_t arguments[6])
+static int copy(const struct broker *broker, struct caller *caller, int number)
 {
     char name[32];
     bool bound;
     int fault = 0;
-    text_into(name, sizeof name, "/proc/%d", (int)caller->thread);
+    snprintf(name, sizeof name, "/proc/%d", (int)caller->thread);
     caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (caller->process < 0)
         return EACCES;
     if (!broker->keeps)
-        fault = copy_socket(caller, (int)arguments[0]);
-    else if ((caller->socket = kept_copy(caller->process, (int)arguments[0], &caller->inode, &bound)) < 0)
+        fault = copy_socket(caller, number);
+    else if ((caller->socket = socket_broker_copy(caller->process, number, &caller->inode, &bound)) < 0)
         fault = errno;
-    return fault != 0 ? fault : copy_address(caller, arguments[1], arguments[2]);
+    return fault;
+}
+
+static void close_copies(const struct caller *caller)
+{
+    if (caller->socket >= 0)
+        close(caller->socket);
+    if (caller->process >= 0)
+        close(caller->process);
 }
 
 /* ---- Unix sockets */
@@ -119,21 +132,16 @@ enum address address_of(const void *address, size_t length, char path[109])
     return path[0] == '\0' ? ADDRESS_ABSTRACT : ADDRESS_PATH;
 }
 
-static bool is_same(const struct stat *one, const struct stat *other)
-{
-    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
-}
-
 /* What was there at the start, and what is there now where nobody inside can have put it there. */
 static bool is_listed(const struct broker *broker, const struct stat *found, bool writable)
 {
     struct stat own;
     for (size_t index = 0; index < broker->count; index++) {
         const struct listed *each = &broker->listed[index];
-        if (each->held >= 0 && fstat(each->held, &own) == 0 && is_same(&own, found))
+        if (each->held >= 0 && fstat(each->held, &own) == 0 && same_file(&own, found))
             return true;
         int now = writable ? -1 : open_without_links(AT_FDCWD, each->path, O_PATH, 0);
-        bool same = now >= 0 && fstat(now, &own) == 0 && is_same(&own, found);
+        bool same = now >= 0 && fstat(now, &own) == 0 && same_file(&own, found);
         if (now >= 0)
             close(now);
         if (same)
@@ -149,7 +157,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
     uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
     struct statvfs mount;
     bool writable = fstatvfs(file, &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
-    if (is_listed(broker, found, writable) || (broker->keeps && kept_is_own(found)))
+    if (is_listed(broker, found, writable) || (broker->keeps && socket_broker_owns(found)))
         return 0;
     if (!writable || broker->inside < 0)
         return EACCES;
@@ -176,9 +184,9 @@ static int connect_path(const struct broker *broker, const struct caller *caller
     else
         fault = S_ISSOCK(found.st_mode) ? judge(broker, caller, file, &found) : ECONNREFUSED;
     if (fault == EACCES && (broker->tried == NULL || strcmp(path, broker->tried) != 0))
-        denied_socket(path, fault);
+        refusals_add_socket(path, fault);
     if (fault == 0) {
-        text_into(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
+        snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
         fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);
     }
     close(file);
@@ -233,31 +241,88 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
         return EACCES;
     if (broker->keeps && domain != AF_NETLINK)
-        return kept_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+        return socket_broker_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
     return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
 }
 
 static int bind_copy(const struct broker *broker, const struct caller *caller)
 {
-    int fault = kept_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
+    int fault = socket_broker_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
     if (fault == 0)
-        kept_is_bound(caller->inode);
+        socket_broker_set_bound(caller->inode);
     return fault;
 }
 
 int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds)
 {
     struct caller caller = {.id = id, .thread = thread, .process = -1, .socket = -1};
-    int fault = copy(broker, &caller, arguments);
+    int fault = copy(broker, &caller, (int)arguments[0]);
+    if (fault == 0)
+        fault = copy_address(&caller, arguments[1], arguments[2]);
     if (!broker_valid(broker, id)) /* then what was opened may be another's */
         fault = -1;
     else if (fault == 0)
         fault = binds ? bind_copy(broker, &caller) : connect_copy(broker, &caller);
     if (broker->keeps && !binds && fault == 0)
-        kept_forget(caller.inode);
-    if (caller.socket >= 0)
-        close(caller.socket);
-    if (caller.process >= 0)
-        close(caller.process);
+        socket_broker_forget(caller.inode);
+    close_copies(&caller);
+    return fault;
+}
+
+/* ---- getsockopt(SO_ERROR)
+ * A signal that comes before we have taken a connect(2) ends it with EINTR, and the call never reaches us. By POSIX such a
+ * connection is still under way: CPython, asyncio, Go and the JDK wait until the socket is writable, which an unconnected one
+ * always is, and take an SO_ERROR of 0 for success. */
+static bool has_option(int socket, int option, int wanted, int other)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+    return getsockopt(socket, SOL_SOCKET, option, &value, &length) == 0 && (value == wanted || value == other);
+}
+
+/* A TCP socket whose connection failed or was reset is in state CLOSE, too, but has sent or received segments. */
+static bool never_connected(int socket)
+{
+    struct tcp_info info;
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer, size = sizeof info;
+    if (!has_option(socket, SO_TYPE, SOCK_STREAM, SOCK_SEQPACKET) || !has_option(socket, SO_ACCEPTCONN, 0, 0) ||
+        getpeername(socket, (struct sockaddr *)&peer, &length) == 0 || errno != ENOTCONN)
+        return false;
+    if (has_option(socket, SO_DOMAIN, AF_UNIX, AF_UNIX))
+        return true;
+    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           size >= offsetof(struct tcp_info, tcpi_segs_in) + sizeof info.tcpi_segs_in && info.tcpi_state == CLOSED &&
+           info.tcpi_segs_out == 0 && info.tcpi_segs_in == 0;
+}
+
+/* Into the caller's memory, as getsockopt(2) does it. ECONNABORTED is what the kernel says of a connection that failed with
+ * its error lost. EINTR, EAGAIN and EINPROGRESS would make the callers wait for a change that never comes. */
+static int write_socket_error(const struct broker *broker, const struct caller *caller, uint64_t value_at, uint64_t length_at)
+{
+    int pending = 0, memory = openat(caller->process, "mem", O_RDWR | O_CLOEXEC);
+    uint32_t length = sizeof pending, room = 0;
+    if (getsockopt(caller->socket, SOL_SOCKET, SO_ERROR, &pending, &length) != 0 || pending == 0)
+        pending = ECONNABORTED;
+    bool written = memory >= 0 && value_at <= INT64_MAX && length_at <= INT64_MAX && broker_valid(broker, caller->id) &&
+                   pread(memory, &room, sizeof room, (off_t)length_at) == sizeof room && room <= INT32_MAX;
+    if (room < length)
+        length = room;
+    written = written && pwrite(memory, &pending, length, (off_t)value_at) == (ssize_t)length &&
+              pwrite(memory, &length, sizeof length, (off_t)length_at) == sizeof length;
+    if (memory >= 0)
+        close(memory);
+    return written ? 0 : pending;
+}
+
+int broker_socket_error(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags)
+{
+    struct caller caller = {.id = call->id, .thread = (pid_t)call->pid, .process = -1, .socket = -1};
+    int fault = 0;
+    if (copy(broker, &caller, (int)call->data.args[0]) == 0 && broker_valid(broker, call->id) && never_connected(caller.socket))
+        fault = write_socket_error(broker, &caller, call->data.args[3], call->data.args[4]);
+    else
+        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    close_copies(&caller);
     return fault;
 }

@@ -17,16 +17,16 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 
 /* Of this processor's own calls, and of the 32-bit ones that its kernel may know. */
 #if defined(__x86_64__)
 enum { OTHER = AUDIT_ARCH_I386, OTHER_CONNECT = 362, OTHER_SOCKET = 359, OTHER_PAIR = 360, OTHER_SECCOMP = 354,
-       OTHER_ANY = 102 /* socketcall */ };
+       OTHER_GETSOCKOPT = 365, OTHER_ANY = 102 /* socketcall */ };
 #elif defined(__aarch64__)
 enum { OTHER = AUDIT_ARCH_ARM, OTHER_CONNECT = 283, OTHER_SOCKET = 281, OTHER_PAIR = 288, OTHER_SECCOMP = 383,
-       OTHER_ANY = -1 };
+       OTHER_GETSOCKOPT = 295, OTHER_ANY = -1 };
 #else
 #error "another processor"
 #endif
@@ -44,31 +44,37 @@ enum { OTHER = AUDIT_ARCH_ARM, OTHER_CONNECT = 283, OTHER_SOCKET = 281, OTHER_PA
  * x32's calls; arguments are ints, in the lower half (little-endian). Behind the last stands the sandbox's own filter. */
 static struct sock_filter asks[] = {
     /*  0 */ LOAD(arch),
-    /*  1 */ IS(OTHER, 0, 7),
+    /*  1 */ IS(OTHER, 0, 8),
     /*  2 */ LOAD(nr),
-    /*  3 */ IS(OTHER_CONNECT, 21, 0),
-    /*  4 */ IS(OTHER_SOCKET, 11, 0),
-    /*  5 */ IS(OTHER_PAIR, 10, 0),
-    /*  6 */ IS(OTHER_ANY, 18, 0),
-    /*  7 */ IS(OTHER_SECCOMP, 14, 0),
-    /*  8 */ IS(SYS_io_uring_setup, 16, 17),
-    /*  9 */ LOAD(nr),
-    /* 10 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
-    /* 11 */ IS(SYS_connect, 13, 0),
-    /* 12 */ IS(SYS_socket, 3, 0),
-    /* 13 */ IS(SYS_socketpair, 2, 0),
-    /* 14 */ IS(SYS_seccomp, 7, 0),
-    /* 15 */ IS(SYS_io_uring_setup, 9, 10),
-    /* 16 */ LOAD(args[0]),
-    /* 17 */ IS(AF_UNIX, 0, 8),
-    /* 18 */ LOAD(args[1]),
-    /* 19 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf),
-    /* 20 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SOCK_DGRAM, 4, 0), /* or SOCK_RAW, which is taken for the same */
-    /* 21 */ BPF_STMT(BPF_JMP | BPF_JA, 4),
-    /* 22 */ LOAD(args[1]),
-    /* 23 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 2),
-    /* 24 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
-    /* 25 */ GIVE(SECCOMP_RET_USER_NOTIF), /* connected, or refused and counted */
+    /*  3 */ IS(OTHER_CONNECT, 27, 0),
+    /*  4 */ IS(OTHER_SOCKET, 13, 0),
+    /*  5 */ IS(OTHER_PAIR, 12, 0),
+    /*  6 */ IS(OTHER_ANY, 24, 0),
+    /*  7 */ IS(OTHER_SECCOMP, 16, 0),
+    /*  8 */ IS(OTHER_GETSOCKOPT, 18, 0),
+    /*  9 */ IS(SYS_io_uring_setup, 21, 22),
+    /* 10 */ LOAD(nr),
+    /* 11 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
+    /* 12 */ IS(SYS_connect, 18, 0),
+    /* 13 */ IS(SYS_socket, 4, 0),
+    /* 14 */ IS(SYS_socketpair, 3, 0),
+    /* 15 */ IS(SYS_seccomp, 8, 0),
+    /* 16 */ IS(SYS_getsockopt, 10, 0),
+    /* 17 */ IS(SYS_io_uring_setup, 13, 14),
+    /* 18 */ LOAD(args[0]),
+    /* 19 */ IS(AF_UNIX, 0, 12),
+    /* 20 */ LOAD(args[1]),
+    /* 21 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf),
+    /* 22 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SOCK_DGRAM, 8, 0), /* or SOCK_RAW, which is taken for the same */
+    /* 23 */ BPF_STMT(BPF_JMP | BPF_JA, 8),
+    /* 24 */ LOAD(args[1]),
+    /* 25 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 6),
+    /* 26 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
+    /* 27 */ LOAD(args[1]),
+    /* 28 */ IS(SOL_SOCKET, 0, 3),
+    /* 29 */ LOAD(args[2]),
+    /* 30 */ IS(SO_ERROR, 0, 1),
+    /* 31 */ GIVE(SECCOMP_RET_USER_NOTIF), /* connected, or refused and counted */
 };
 _Static_assert(sizeof asks / sizeof *asks <= ASKS, "room for them");
 
@@ -87,30 +93,41 @@ static struct sock_filter keeps[] = {
 };
 _Static_assert(sizeof keeps / sizeof *keeps <= ASKS, "room for them");
 
-/* Under landlock, where the supervisor makes the sockets (kept.c). Calls of another processor's are killed by a filter beside. */
+/* Under landlock, where the supervisor makes the sockets (socket_broker.c). Calls of another processor's are killed by a filter beside. */
 static struct sock_filter makes[] = {
     /*  0 */ LOAD(nr),
     /*  1 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
-    /*  2 */ IS(SYS_connect, 12, 0),
-    /*  3 */ IS(SYS_bind, 11, 0),
-    /*  4 */ IS(SYS_listen, 10, 0),
-    /*  5 */ IS(SYS_socket, 4, 0),
-    /*  6 */ IS(SYS_seccomp, 0, 9),
-    /*  7 */ LOAD(args[1]),
-    /*  8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 7),
-    /*  9 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
-    /* 10 */ LOAD(args[0]),
-    /* 11 */ IS(AF_UNIX, 3, 0),
-    /* 12 */ IS(AF_INET, 2, 0),
-    /* 13 */ IS(AF_INET6, 1, 0),
-    /* 14 */ IS(AF_NETLINK, 0, 1),
-    /* 15 */ GIVE(SECCOMP_RET_USER_NOTIF),
+    /*  2 */ IS(SYS_connect, 17, 0),
+    /*  3 */ IS(SYS_bind, 16, 0),
+    /*  4 */ IS(SYS_listen, 15, 0),
+    /*  5 */ IS(SYS_socket, 5, 0),
+    /*  6 */ IS(SYS_getsockopt, 9, 0),
+    /*  7 */ IS(SYS_seccomp, 0, 13),
+    /*  8 */ LOAD(args[1]),
+    /*  9 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 11),
+    /* 10 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
+    /* 11 */ LOAD(args[0]),
+    /* 12 */ IS(AF_UNIX, 7, 0),
+    /* 13 */ IS(AF_INET, 6, 0),
+    /* 14 */ IS(AF_INET6, 5, 0),
+    /* 15 */ IS(AF_NETLINK, 4, 5),
+    /* 16 */ LOAD(args[1]),
+    /* 17 */ IS(SOL_SOCKET, 0, 3),
+    /* 18 */ LOAD(args[2]),
+    /* 19 */ IS(SO_ERROR, 0, 1),
+    /* 20 */ GIVE(SECCOMP_RET_USER_NOTIF),
 };
 _Static_assert(sizeof makes / sizeof *makes <= ASKS, "room for them");
 
 bool is_connect(const struct seccomp_data *call)
 {
     return call->arch == OTHER ? call->nr == OTHER_CONNECT : (call->nr & ~0x40000000) == SYS_connect;
+}
+
+bool is_socket_error(const struct seccomp_data *call)
+{
+    bool reads = call->arch == OTHER ? call->nr == OTHER_GETSOCKOPT : (call->nr & ~0x40000000) == SYS_getsockopt;
+    return reads && (uint32_t)call->args[1] == SOL_SOCKET && (uint32_t)call->args[2] == SO_ERROR;
 }
 
 static long load(const struct program *filter, unsigned long flags)
@@ -161,7 +178,7 @@ void load_filters(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;)
         if (load(&filters[index], 0) != 0)
-            refuse_errno("the filter can't be set");
+            die_errno("the filter can't be set");
 }
 
 /* What the older ones let a call go with, such as a line in the kernel's log, they alone keep. */
@@ -170,7 +187,7 @@ static void load_asking(const struct program *filters, size_t count)
     for (size_t index = count; index-- > 0;) {
         struct program asking = filters_joined(NULL, &filters[index], 1);
         if (load(&asking, 0) != 0)
-            refuse_errno("the filter can't be set");
+            die_errno("the filter can't be set");
     }
 }
 
@@ -187,10 +204,10 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
     if (listener < 0) {
         errno = fault != 0 ? fault : errno;
         if (what == ASK_NAMES)
-            refuse_errno("the files of the command can't be looked after (seccomp(2))");
+            die_errno("the files of the command can't be looked after (seccomp(2))");
         if (what != ASK_REFUSALS)
-            refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
-        say("what is refused can't be told: %s (seccomp(2))", strerror(errno));
+            die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
+        warn("what is refused can't be told: %s (seccomp(2))", strerror(errno));
         load_filters(filters, count);
         return;
     }
@@ -205,7 +222,7 @@ static struct program read_filter(int file)
     struct program filter;
     ssize_t got = read(file, bytes, sizeof bytes);
     if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
-        refuse("the filter can't be read");
+        die("the filter can't be read");
     return filter;
 }
 
@@ -213,7 +230,7 @@ struct program read_filter_file(const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        refuse_errno("%s", path);
+        die_errno("%s", path);
     struct program filter = read_filter(file);
     close(file);
     return filter;
@@ -226,10 +243,10 @@ _Noreturn void confine(char **words)
     for (int index = 0; index < 3; index++) {
         files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
         if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
-            refuse("this is the part of the launcher that runs inside");
+            die("this is the part of the launcher that runs inside");
     }
     if (words[4] == NULL)
-        refuse("give a command to run");
+        die("give a command to run");
     struct program filter = read_filter(files[2]);
     confine_self(files[1], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
     for (int index = 0; index < 3; index++)

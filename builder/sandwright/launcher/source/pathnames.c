@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -36,7 +37,7 @@ static void except(const char *path, enum access access, bool below)
 void paths_prepare(const struct run *run, const char *program, const char *guest, const char *own)
 {
     struct statfs place;
-    plan = checked_mount_plan(run);
+    plan = watch_plan_checked(run);
     except(program, ACCESS_READ, false);
     except(guest, ACCESS_READ, false);
     except(own, ACCESS_CHANGE, true);
@@ -100,7 +101,7 @@ bool is_held(const char *path)
 bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
 {
     char name[32];
-    text_into(name, sizeof name, "/proc/%d/mem", (int)thread);
+    snprintf(name, sizeof name, "/proc/%d/mem", (int)thread);
     int theirs = open(name, O_RDONLY | O_CLOEXEC);
     ssize_t got = theirs < 0 ? -1 : pread(theirs, to, length, (off_t)address);
     if (theirs >= 0)
@@ -156,7 +157,7 @@ int open_above(struct name *name)
     if (strlen(slash + 1) > NAME_MAX)
         return ENAMETOOLONG;
     strcpy(name->last, slash[1] == '\0' ? "." : slash + 1);
-    text_into(above, sizeof above, "%.*s", slash == name->path ? 1 : (int)(slash - name->path), name->path);
+    snprintf(above, sizeof above, "%.*s", slash == name->path ? 1 : (int)(slash - name->path), name->path);
     name->above = (int)syscall(SYS_openat2, AT_FDCWD, above, &how, sizeof how);
     return name->above < 0 ? errno : 0;
 }

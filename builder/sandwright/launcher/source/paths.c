@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@
 #include <utime.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 #include "paths.h"
 
@@ -89,7 +90,7 @@ static int open_through_links(const char *path)
     char found[PATH_MAX], place[32];
     struct stat status;
     int file = open(path, O_PATH | O_CLOEXEC);
-    text_into(place, sizeof place, "/proc/self/fd/%d", file);
+    snprintf(place, sizeof place, "/proc/self/fd/%d", file);
     ssize_t length = file < 0 ? -1 : readlink(place, found, sizeof found - 1);
     int opened = -1;
     errno = EACCES;
@@ -154,7 +155,7 @@ static int change_mode(const struct name *name, mode_t mode)
     int file = openat(name->above, name->last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0)
         return errno;
-    text_into(place, sizeof place, "/proc/self/fd/%d", file);
+    snprintf(place, sizeof place, "/proc/self/fd/%d", file);
     int fault = fstat(file, &status) != 0 ? errno : S_ISLNK(status.st_mode) ? EOPNOTSUPP : done(chmod(place, mode & 07777));
     close(file);
     return fault;

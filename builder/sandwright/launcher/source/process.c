@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +66,7 @@ long milliseconds(void)
 size_t children_of(pid_t process, pid_t *found, size_t most)
 {
     char path[64], *at;
-    text_into(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
     size_t count = 0, length;
     char *content = read_file(AT_FDCWD, path, 1 << 20, &length);
     for (at = content; at != NULL && *at >= '0' && *at <= '9' && count < most; at += *at == ' ')
@@ -77,7 +78,7 @@ pid_t parent_of(pid_t process)
 {
     char path[64], *end;
     size_t length;
-    text_into(path, sizeof path, "/proc/%d/stat", (int)process);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
     end = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
     return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
@@ -149,19 +150,19 @@ pid_t fork_child(int *handle)
     return child;
 }
 
-void lead_nowhere(int from, int to)
+void redirect_to_null(int from, int to)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (; from <= to; from++)
         if (nothing < 0 || dup2(nothing, from) < 0)
-            refuse_errno("/dev/null can't be opened");
+            die_errno("/dev/null can't be opened");
     if (nothing > to)
         close(nothing);
 }
 
 static _Noreturn void become(char *const *argv, int output, bool errors)
 {
-    lead_nowhere(0, 2);
+    redirect_to_null(0, 2);
     if (dup2(output, 1) < 0 || (errors && dup2(output, 2) < 0))
         _exit(NOT_RUN);
     execv(argv[0], argv);
@@ -198,7 +199,7 @@ int capture(char *const *argv, char **output, int seconds, bool errors)
     int status = child < 0 ? -1 : wait_for(child, handle, seconds * 1000L);
     struct stat size;
     if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
-        *output = take((size_t)size.st_size + 1);
+        *output = xcalloc((size_t)size.st_size + 1);
         ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
         (*output)[got > 0 ? got : 0] = '\0';
     }
@@ -214,7 +215,7 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
         return;
     own.rlim_cur = own.rlim_max = most;
     if (prlimit(process, resource, &own, NULL) != 0)
-        refuse_errno("resources.%s can not be set", name);
+        die_errno("resources.%s can not be set", name);
 }
 
 int exit_status(int status)

@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -112,8 +113,8 @@ static bool has_path(int number)
 void record_take(void)
 {
     const char *name = getenv(FILE_NAME), *given = getenv(CALLS_NAME);
-    file = name != NULL && name[0] == '/' ? text("%s", name) : NULL;
-    for (char *rest = text("%s", given == NULL ? "" : given), *word; (word = strsep(&rest, ",")) != NULL;) {
+    file = name != NULL && name[0] == '/' ? xasprintf("%s", name) : NULL;
+    for (char *rest = xasprintf("%s", given == NULL ? "" : given), *word; (word = strsep(&rest, ",")) != NULL;) {
         int number = atoi(word);
         if (number > 0 && further_count < MOST_CALLS && !is_kept(number) && !has_path(number))
             further[further_count++] = number;
@@ -162,7 +163,7 @@ static void ask_by_argument(struct program *program)
 struct program record_ask(const struct program *filter, bool connects)
 {
     enum { OWN = 2 * (COUNT + MOST_CALLS) + 16 };
-    struct program made = {take((filter->count + OWN) * sizeof(struct sock_filter)), 0};
+    struct program made = {xcalloc((filter->count + OWN) * sizeof(struct sock_filter)), 0};
     made.at[made.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     made.at[made.count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0);
     size_t jump = made.count++;
@@ -179,7 +180,7 @@ struct program record_ask(const struct program *filter, bool connects)
     memcpy(made.at + made.count, filter->at, filter->count * sizeof *filter->at);
     made.count += filter->count;
     if (made.count > MOST_INSTRUCTIONS - ASKS)
-        refuse("the sandbox's filter is too long to be recorded with");
+        die("the sandbox's filter is too long to be recorded with");
     return made;
 }
 
@@ -188,9 +189,9 @@ void record_begin(int own_listener, pid_t first)
 {
     uint64_t flags = SYNC_WAKE_UP;
     listener = own_listener;
-    root = open(text("/proc/%d/root", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    root = open(xasprintf("/proc/%d/root", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        refuse_errno("nothing can be recorded");
+        die_errno("nothing can be recorded");
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags);
 }
 
@@ -219,9 +220,9 @@ static void read_place(pid_t thread, const char *name, int number, char place[PA
 {
     char path[64];
     if (number < 0)
-        text_into(path, sizeof path, "/proc/%d/%s", (int)thread, name);
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)thread, name);
     else
-        text_into(path, sizeof path, "/proc/%d/%s/%d", (int)thread, name, number);
+        snprintf(path, sizeof path, "/proc/%d/%s/%d", (int)thread, name, number);
     ssize_t length = readlink(path, place, PATH_MAX - 1);
     place[length < 0 ? 0 : length] = '\0';
 }
@@ -296,7 +297,7 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
     if (plain)
         strcpy(real, path);
     else {
-        text_into(name, sizeof name, "/proc/self/fd/%d", opened);
+        snprintf(name, sizeof name, "/proc/self/fd/%d", opened);
         ssize_t length = readlink(name, real, PATH_MAX - 1);
         real[length < 0 ? 0 : length] = '\0';
     }
@@ -310,17 +311,17 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
 /* Where something absent would be: its directory's place, and its name. Slashes at its end are no part of it. */
 static bool find_new(const char *path, char real[PATH_MAX])
 {
-    char *copy = text("%s", path), *slash;
+    char *copy = xasprintf("%s", path), *slash;
     size_t length = strlen(copy);
     while (length > 1 && copy[length - 1] == '/')
         copy[--length] = '\0';
     slash = strrchr(copy, '/');
     const char *name = slash + 1;
     bool known = *name != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-    char *above = text("%.*s", slash == copy ? 1 : (int)(slash - copy), copy);
+    char *above = xasprintf("%.*s", slash == copy ? 1 : (int)(slash - copy), copy);
     known = known && find(above, true, real) == A_DIRECTORY && strlen(real) + strlen(name) + 2 < PATH_MAX;
     if (known)
-        text_into(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);
+        snprintf(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);
     free(above);
     free(copy);
     return known;
@@ -373,7 +374,7 @@ static void record_path(const struct seccomp_notif *made, const struct call *cal
                          : call->follows && (call->style != AT || (flags & AT_SYMLINK_NOFOLLOW) == 0);
     enum found found = find(whole, follows, real);
     if (found == ABSENT && !((asked & CREATE) != 0 && find_new(whole, real)))
-        text_into(real, sizeof real, "%.*s", PATH_MAX - 1, whole);
+        snprintf(real, sizeof real, "%.*s", PATH_MAX - 1, whole);
     recorded_path(whole, real, found, asked, kinds_for(asked, found));
 }
 

@@ -39,7 +39,7 @@ void recorded_share(void)
     int kind = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
     void *made = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (made == MAP_FAILED)
-        refuse("there is no memory to record in");
+        die("there is no memory to record in");
     shared = made;
     shared->used = ALIGNED; /* 0 is none */
 }
@@ -162,7 +162,7 @@ static void write_address(struct bytes *out, const struct entry *each)
 {
     static const char *const names[] = {[CONNECT] = "connect", [SEND] = "send", [LISTEN] = "listen"};
     const char *type = each->number == SOCK_STREAM ? "tcp" : each->number == SOCK_DGRAM ? "udp" : "other";
-    char text[ADDRESS_TEXT] = ""; /* other families have none, as netlink's */
+    char text[INET6_ADDRSTRLEN] = ""; /* other families have none, as netlink's */
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -181,7 +181,7 @@ static void write_address(struct bytes *out, const struct entry *each)
     }
     bool four = address.any.sa_family == AF_INET;
     if (four || address.any.sa_family == AF_INET6)
-        text_of_address(four, four ? (void *)&address.four.sin_addr : (void *)&address.six.sin6_addr, text);
+        inet_ntop(four ? AF_INET : AF_INET6, four ? (void *)&address.four.sin_addr : (void *)&address.six.sin6_addr, text, sizeof text);
     int port = ntohs(four ? address.four.sin_port : address.six.sin6_port);
     bytes_text(out, "\"%s\", \"address\": \"%s\", \"port\": %d", type, text, port);
 }
@@ -224,5 +224,5 @@ void recorded_write(const char *name)
     bytes_text(&out, "{\"end\": true, \"calls\": %llu, \"dropped\": %llu}\n", (unsigned long long)shared->calls,
                (unsigned long long)shared->dropped);
     if (!fine || !bytes_flush(&out, file) || close(file) != 0)
-        say("what was recorded can't be written: %s: %s", name, strerror(errno));
+        warn("what was recorded can't be written: %s: %s", name, strerror(errno));
 }

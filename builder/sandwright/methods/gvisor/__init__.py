@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from sandwright.methods.contract import Form
-from sandwright.methods.parts import MethodParts, call
+from sandwright.methods.contract import Method, MethodVariant, Parts
 from sandwright.methods.properties import Properties
 
-PROPERTIES = Properties(
-    root="image",
-    needs_image=True,
-    own_kernel=True,
-    outer=True,
-    unpacked_image=True,
-    shims=True,
-    placeholders=True,
-    verifiable=True,
-    proposed={"linux": 4},
-    walls=(
-        "an image's root, with what the policy lists",
-        "a kernel of its own, in a process",
-        "the filter of system calls in that kernel",
-        "around that process: namespaces, an empty root, and runsc's own filter of the host's calls",
+METHOD = Method(
+    properties=Properties(
+        root="image",
+        needs_image=True,
+        own_kernel=True,
+        outer=True,
+        unpacked_image=True,
+        shims=True,
+        placeholders=True,
+        verifiable=True,
+        proposed={"linux": 4},
+        walls=(
+            "an image's root, with what the policy lists",
+            "a kernel of its own, in a process",
+            "the filter of system calls in that kernel",
+            "around that process: namespaces, an empty root, and runsc's own filter of the host's calls",
+        ),
+        kernel_bug=(
+            "of runsc's kernel: what that process may do, which is behind namespaces and a filter; of the "
+            "host's kernel only through the few calls that runsc makes"
+        ),
     ),
-    kernel_bug=(
-        "of runsc's kernel: what that process may do, which is behind namespaces and a filter; of the "
-        "host's kernel only through the few calls that runsc makes"
+    parts=Parts(
+        declaration="sandwright.methods.gvisor.support:DECLARATION",
+        render="sandwright.methods.gvisor.render:render_gvisor",
+        read_back="sandwright.methods.shared.runtime_spec.explain:read_runsc",
+        backend="sandwright.methods.gvisor.backend:Gvisor",
+        expected="sandwright.methods.gvisor.expected:EXPECTED",
     ),
+    variants={
+        "gvisor-docker": MethodVariant(
+            Parts(backend="sandwright.methods.gvisor.outer.backend:DockerGvisor"), outer="docker"
+        ),
+        "gvisor-podman": MethodVariant(
+            Parts(backend="sandwright.methods.gvisor.outer.backend:PodmanGvisor"), outer="podman"
+        ),
+    },
 )
-"""What others have to know of it."""
-
-
-FORMS: Mapping[str, Form] = {
-    "gvisor-docker": Form(outer="docker", make_backend=call(__name__, ".outer.backend:DockerGvisor")),
-    "gvisor-podman": Form(outer="podman", make_backend=call(__name__, ".outer.backend:PodmanGvisor")),
-}
-"""Its other sandboxes."""
-
-_PARTS = MethodParts(
-    __name__,
-    artifacts=".render:render_gvisor",
-    reader="..shared.runtime_spec.explain:read_gvisor",
-    backend=".backend:Gvisor",
-)
-declare = _PARTS.declare
-make_artifacts = _PARTS.make_artifacts
-read_artifacts = _PARTS.read_artifacts
-make_backend = _PARTS.make_backend
-expect = _PARTS.expect

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.inputs import Question
 from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
 from sandwright.methods.kubernetes import records
@@ -29,6 +28,7 @@ from sandwright.methods.kubernetes.travel import REGISTRY
 from sandwright.methods.kubernetes.travel.layers import parse_registry
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 
 OLDEST = 30
@@ -60,7 +60,7 @@ class Kubernetes(Launched):
         """On which cluster kubeconfig leads to."""
         home = os.environ.get("HOME", "")
         for path in (os.environ.get("KUBECONFIG") or f"{home}/.kube/config").split(os.pathsep):
-            yield "identity", os.path.abspath(path)  # noqa: PTH100 - it need not be there
+            yield "stamp", os.path.abspath(path)  # noqa: PTH100 - it need not be there
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
         """Ask the cluster for its version. What depends on a policy is tried by each run (`start.check`)."""

@@ -32,7 +32,7 @@ class ReadCluster(Enclosure):
         return super().why_stricter(policy, asked)
 
 
-def read_cluster(rendered: Rendered) -> ReadCluster:
+def read_cluster(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
     """The container that the Job makes, with the network that the policy leaves its Pod."""
     document = parse_yaml(rendered.artifact(FILE).content, file=FILE)
     pod: Any = _at(document, _POD)

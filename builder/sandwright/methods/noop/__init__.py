@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from sandwright.methods.contract import Form
-from sandwright.methods.parts import MethodParts
+from sandwright.methods.contract import Method, Parts
 from sandwright.methods.properties import Properties
 
-PROPERTIES = Properties(
-    system="any",
-    kernel_bug="nothing is between: the command has your files",
+METHOD = Method(
+    properties=Properties(
+        system="any",
+        kernel_bug="nothing is between: the command has your files",
+    ),
+    parts=Parts(
+        declaration="sandwright.methods.noop.support:DECLARATION",
+        render="sandwright.methods.noop.render:render_noop",
+        read_back="sandwright.methods.noop.explain:read_noop",
+        backend="sandwright.methods.noop.backend:Noop",
+        expected="sandwright.methods.noop.expected:EXPECTED",
+    ),
 )
-"""What others have to know of it."""
-
-FORMS: Mapping[str, Form] = {}
-"""It has no other."""
-
-_PARTS = MethodParts(
-    __name__, artifacts=".render:render_noop", reader=".explain:read_noop", backend=".backend:Noop"
-)
-declare = _PARTS.declare
-make_artifacts = _PARTS.make_artifacts
-read_artifacts = _PARTS.read_artifacts
-make_backend = _PARTS.make_backend
-expect = _PARTS.expect

@@ -9,7 +9,7 @@ from typing import Literal
 from sandwright import process
 from sandwright.errors import CommandFailed, SandwrightError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
@@ -17,11 +17,13 @@ from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.backend import EngineBackend, client_environment
 from sandwright.methods.shared.engine.loading import give
-from sandwright.methods.shared.images import ROOTFS, our_layout, rootfs
+from sandwright.methods.shared.images import our_layout, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import ROOTFS
+from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed
@@ -79,7 +81,7 @@ class OuterGvisor(Launched):
                 (scratch / name).mkdir(exist_ok=True)
             for name in _FILES:
                 (scratch / name).touch()
-            own = {**client_environment(), **self._engine.settings(host), "SANDWRIGHT_ROOTFS": str(scratch)}
+            own = {**client_environment(), **self._engine.settings(host), ROOTFS: str(scratch)}
             failed = try_out(self, IMAGE_ROOT, limit=limit, environment=own)
         return judged(self.name, failed, self.explained)
 

@@ -12,6 +12,7 @@ from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME, LaunchPlan
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 from sandwright.render.shell import VARIABLES
@@ -20,15 +21,16 @@ Option = tuple[str, str, ArtifactPosition]
 """Its name, its value, and where it is."""
 
 
-def read_engine(rendered: Rendered) -> Enclosure:
+def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The container that `docker run` or `podman run` makes.
 
     With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.
     """
     read = _read(rendered)
-    options = [_option(word, place) for word, place in read.placed("options")]
+    options = [_option(word, place) for word, place in read.placed("engine.options")]
     hidden = [
-        ("--mount", f"type=bind,hidden,{fields}", place) for fields, place in read.placed("hidden_files")
+        ("--mount", f"type=bind,hidden,{fields}", place)
+        for fields, place in read.placed("engine.hidden_files")
     ]
     hidden += [("--mount", f"type=tmpfs,ro,{fields}", place) for fields, place in read.placed("ignored")]
     held = [value for name, value, _ in options if name == "--cap-add"]
@@ -54,9 +56,9 @@ def _read(rendered: Rendered) -> ReadPlan:
     """The plan, or the variables of a launcher in shell."""
     if any(each.name == VARIABLES for each in rendered.artifacts):
         rows = rows_of(rendered)
-        return ReadPlan(
-            LaunchPlan(method="engine"), {name: found[0] for name, found in rows.items() if found}
-        )
+        fields = {name: f"engine.{name}" for name in ("options", "hidden_files")}
+        words = {fields.get(name, name): found[0] for name, found in rows.items() if found}
+        return ReadPlan(LaunchPlan(method="engine"), words)
     read = read_plan(rendered)
     proxied = {"sw_proxied": (("", ArtifactPosition(NAME, "proxy")),)} if read.plan.proxy else {}
     return replace(read, words={**read.words, **proxied})

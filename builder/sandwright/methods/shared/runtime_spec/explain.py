@@ -12,20 +12,21 @@ from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.shared.runtime_spec.render import IGNORED, NOTHING
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 
 
-def read_gvisor(rendered: Rendered) -> Enclosure:
-    """The container that `config.json` makes of runsc."""
-    return _read(rendered, gvisor=True)
-
-
-def read_oci(rendered: Rendered) -> Enclosure:
-    """The container that `config.json` makes of a runtime other than runsc."""
+def read_runc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
+    """The container that runc or crun makes of `config.json`."""
     return _read(rendered, gvisor=False)
+
+
+def read_runsc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
+    """The container that runsc makes of `config.json`."""
+    return _read(rendered, gvisor=True)
 
 
 def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
@@ -49,7 +50,7 @@ def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
-        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
+        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime.flags,
     )
 
 

@@ -1,0 +1,27 @@
+/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses. */
+#ifndef UTILS_H
+#define UTILS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct stat;
+
+struct strv {
+    char **at; /* count words, then NULL; NULL while there are none */
+    size_t count;
+};
+
+void *xcalloc(size_t size); /* all zeros */
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void strv_push(struct strv *words, char *word);
+void strv_extend(struct strv *words, const struct strv *more);
+char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
+long number_in(const char *path); /* a file with a number, 0 without */
+int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
+bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
+int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
+void sha256(const void *data, size_t length, unsigned char digest[32]);
+
+#endif
