@@ -12,7 +12,6 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS, command_of
 from sandwright.errors import UsageError
 from sandwright.lazy import load
-from sandwright.outputs import refuse_links
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]
@@ -93,7 +92,7 @@ def check(command: Command, values: Mapping[str, object]) -> None:
 
 def _check_written(option: Option, path: str) -> None:
     if path != "-":
-        refuse_links(f"{path}/." if option.metavar == "DIR" else path)
+        load("sandwright.outputs:refuse_links")(f"{path}/." if option.metavar == "DIR" else path)
 
 
 def _check_value(command: Command, option: Option, name: str) -> None:
