@@ -117,10 +117,10 @@ def memory() -> str:
 def remembered() -> dict[str, list[str]]:
     """The directories of earlier runs that are still there, by what is reserved of them."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
-    from sandwright.reading import read_start  # noqa: PLC0415
 
     try:
-        data = smalljson.loads(read_start(memory(), size=1 << 20))
+        with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            data = smalljson.loads(file.read())
         return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
@@ -136,6 +136,19 @@ def remember(directories: Mapping[str, Iterable[str]]) -> None:
         write(memory(), smalljson.dumps(now))
 
 
+def make(path: str) -> None:
+    """Make a directory, and those above it that are missing: closed, whatever an access list above hands on.
+
+    `os.makedirs` makes the ones above open to others.
+    """
+    if not os.path.isdir(os.path.dirname(path)):
+        make(os.path.dirname(path))
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+
+
 def private(path: str, *, passed: bool = False) -> str:
     """Make a directory that is ours alone, if it is not there; give its path.
 
@@ -144,18 +157,14 @@ def private(path: str, *, passed: bool = False) -> str:
     or open to others.
     """
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
+        make(path)
         status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise error(f"{path} is not a directory of this user")
+        if status.st_mode & (0o067 if passed else 0o077):
+            os.chmod(path, 0o700)
     except OSError as fault:
         raise error(f"{path} can't be made: {fault.strerror}") from fault
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise error(f"{path} is not a directory of this user")
-    if status.st_mode & (0o067 if passed else 0o077):
-        os.chmod(path, 0o700)
     return path
 
 

@@ -453,7 +453,7 @@ def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path
 
 
 @pytest.mark.needs("git")
-@pytest.mark.parametrize("name", ["config", "packed-refs"])
+@pytest.mark.parametrize("name", ["config", "packed-refs", "refs/heads/x"])
 def test_lint_does_not_wait_at_a_pipe_in_a_repository(project: Path, name: str) -> None:
     """Git would, as long as nobody writes there."""
     process.run("git", "init", "-q", cwd=project)

@@ -59,7 +59,7 @@ void free_held(void *memory)
 #define reallocarray(before, count, size) keep_memory(before, (count) * (size))
 #define vasprintf keep_format
 #define read_file read_real_file
-#include "text.c"
+#include "utils.c"
 #undef calloc
 #undef realloc
 #undef reallocarray
@@ -71,11 +71,11 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "broker.c"
 #define is_listed is_listed_name
 #define MOST MOST_CONNECTIONS
-#include "names.c"
+#include "dns.c"
 #undef MOST
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "watch.h"
 
 bool feed_recorder(const char *content, size_t length);      /* recorder.c */
@@ -132,7 +132,7 @@ static void show_plan(char *content, size_t length)
 static void show_mount_plan(char *content, size_t length)
 {
     struct mount_plan plan;
-    const char *fault = mount_plan_parse(content, length, &plan);
+    const char *fault = watch_plan_parse(content, length, &plan);
     if (fault == NULL)
         show("%zu", plan.count);
     else
@@ -275,11 +275,11 @@ static void show_files(char letter)
 static void show_names(const char *content, size_t length)
 {
     char *patterns[] = {"a.example", "*.b.example", NULL};
-    const struct words listed = {patterns, 2};
-    struct words names = {0};
-    unsigned char answer[NAMES_MESSAGE];
-    size_t first = names_answer(&listed, &names, (const unsigned char *)content, length, answer), count = names.count;
-    size_t made = names_answer(&listed, &names, (const unsigned char *)content, length, answer);
+    const struct strv listed = {patterns, 2};
+    struct strv names = {0};
+    unsigned char answer[DNS_MESSAGE];
+    size_t first = dns_answer(&listed, &names, (const unsigned char *)content, length, answer), count = names.count;
+    size_t made = dns_answer(&listed, &names, (const unsigned char *)content, length, answer);
     if (made != first || names.count != count || count > 1 || made > sizeof answer)
         abort();
     show("%s ", count > 0 ? names.at[0] : "-");

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from session.conftest import WAIT, Project
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.entries import entry, write
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -208,3 +208,22 @@ def test_without_a_place_for_the_key_nothing_is_kept(project: Project) -> None:
     kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
     assert [each for each in kept if b'"prepared"' in each.read_bytes()] == []
     assert list((project.home / ".cache/sandwright/sessions/rendered").iterdir())
+
+
+def test_a_state_that_can_not_be_closed_is_an_error_with_its_path(project: Project) -> None:
+    """As in a sandbox with a read-only home, or in a container with a read-only root."""
+    sessions = project.home / ".cache/sandwright/sessions"
+    sessions.mkdir(parents=True)
+    sessions.chmod(0o755)
+    for words in (("doctor",), ("run", "--", "true")):
+        ended = subprocess.run(
+            ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *SANDWRIGHT, *words],
+            capture_output=True,
+            timeout=WAIT,
+            check=False,
+            cwd=project.root,
+            env=project.environ,
+        )
+        assert ended.returncode != 0
+        assert b"Traceback" not in ended.stderr
+        assert f"{sessions} can't be made: Read-only file system".encode() in ended.stderr, ended.stderr

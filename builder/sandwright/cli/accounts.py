@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandwright import places
 from sandwright.cli import console
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     from sandwright.cli.trust import require_secrets, require_trust  # noqa: PLC0415
     from sandwright.methods.user.render import account_of  # noqa: PLC0415
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
+    from sandwright.policy.reserved import closed_paths  # noqa: PLC0415
     from sandwright.session import persistent  # noqa: PLC0415
 
     request = request_for(policy)
@@ -45,7 +48,10 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
         if rule.kind == "write" and (rule.origin == "listed" or _is_repository(rule, resolved))
     ]
     others = tuple(path for path in written if not path.is_relative_to(project))
-    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid()))
+    facts = resolved.facts
+    homes = (facts, replace(facts, home=places.account_home() or facts.home))
+    closed = frozenset(path for each in homes for path in closed_paths(each))
+    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid(), closed))
     return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
 
 

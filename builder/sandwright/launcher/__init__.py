@@ -17,16 +17,16 @@ LAUNCH = PrebuiltProgram("launch", Path(__file__).parent, ("linux/amd64", "linux
 _SHARED = (
     *(
         "bytes.c",
-        "carry.c",
-        "command.c",
+        "relay.c",
+        "exec.c",
         "init.c",
-        "inside.c",
+        "watch_mountns.c",
         "line.c",
-        "names.c",
+        "dns.c",
         "ports.c",
         "privileges.c",
     ),
-    *("process.c", "say.c", "text.c", "tunnels.c"),
+    *("process.c", "log.c", "utils.c", "tunnels.c"),
     *(
         "bytes.h",
         "document.h",

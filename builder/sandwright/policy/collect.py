@@ -29,7 +29,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
-from sandwright.policy.reserved import HIDDEN, READONLY, TRUSTED, reserved_rules
+from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
@@ -167,9 +167,9 @@ def _with_reserved(
     writable = _writable_roots(policy, facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():
-        if directory not in files and any(is_inside(path, root) for root in writable):
+        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
-                os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as the others are made
+                places.make(directory)
             inputs.forget(directory)
     return observe(facts, found, inputs=inputs)
 

@@ -149,7 +149,7 @@ def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
 
 
 def parsed(content: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
-    """What the launcher wrote, line by line (`launcher/source/denied.c`)."""
+    """What the launcher wrote, line by line (`launcher/source/refusals.c`)."""
     for line in content.splitlines():
         kind, *words = line.split()
         if kind in ("call", "local", "datagram"):

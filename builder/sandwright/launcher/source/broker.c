@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 #include "record.h"
 
@@ -36,7 +36,7 @@ struct caller {
     pid_t thread;
     int process; /* its directory in /proc */
     int socket;  /* a copy of its socket */
-    uint64_t inode; /* of one that is kept (kept.c) */
+    uint64_t inode; /* of one that is kept (socket_broker.c) */
     union {
         struct sockaddr any;
         struct sockaddr_un local;
@@ -100,7 +100,7 @@ static int copy(const struct broker *broker, struct caller *caller, int number)
         return EACCES;
     if (!broker->keeps)
         fault = copy_socket(caller, number);
-    else if ((caller->socket = kept_copy(caller->process, number, &caller->inode, &bound)) < 0)
+    else if ((caller->socket = socket_broker_copy(caller->process, number, &caller->inode, &bound)) < 0)
         fault = errno;
     return fault;
 }
@@ -157,7 +157,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
     uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
     struct statvfs mount;
     bool writable = fstatvfs(file, &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
-    if (is_listed(broker, found, writable) || (broker->keeps && kept_is_own(found)))
+    if (is_listed(broker, found, writable) || (broker->keeps && socket_broker_owns(found)))
         return 0;
     if (!writable || broker->inside < 0)
         return EACCES;
@@ -184,7 +184,7 @@ static int connect_path(const struct broker *broker, const struct caller *caller
     else
         fault = S_ISSOCK(found.st_mode) ? judge(broker, caller, file, &found) : ECONNREFUSED;
     if (fault == EACCES && (broker->tried == NULL || strcmp(path, broker->tried) != 0))
-        denied_socket(path, fault);
+        refusals_add_socket(path, fault);
     if (fault == 0) {
         snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
         fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);
@@ -241,15 +241,15 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
         return EACCES;
     if (broker->keeps && domain != AF_NETLINK)
-        return kept_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+        return socket_broker_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
     return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
 }
 
 static int bind_copy(const struct broker *broker, const struct caller *caller)
 {
-    int fault = kept_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
+    int fault = socket_broker_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
     if (fault == 0)
-        kept_is_bound(caller->inode);
+        socket_broker_set_bound(caller->inode);
     return fault;
 }
 
@@ -264,7 +264,7 @@ int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const
     else if (fault == 0)
         fault = binds ? bind_copy(broker, &caller) : connect_copy(broker, &caller);
     if (broker->keeps && !binds && fault == 0)
-        kept_forget(caller.inode);
+        socket_broker_forget(caller.inode);
     close_copies(&caller);
     return fault;
 }

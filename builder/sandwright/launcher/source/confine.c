@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 
 /* Of this processor's own calls, and of the 32-bit ones that its kernel may know. */
@@ -93,7 +93,7 @@ static struct sock_filter keeps[] = {
 };
 _Static_assert(sizeof keeps / sizeof *keeps <= ASKS, "room for them");
 
-/* Under landlock, where the supervisor makes the sockets (kept.c). Calls of another processor's are killed by a filter beside. */
+/* Under landlock, where the supervisor makes the sockets (socket_broker.c). Calls of another processor's are killed by a filter beside. */
 static struct sock_filter makes[] = {
     /*  0 */ LOAD(nr),
     /*  1 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
@@ -178,7 +178,7 @@ void load_filters(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;)
         if (load(&filters[index], 0) != 0)
-            refuse_errno("the filter can't be set");
+            die_errno("the filter can't be set");
 }
 
 /* What the older ones let a call go with, such as a line in the kernel's log, they alone keep. */
@@ -187,7 +187,7 @@ static void load_asking(const struct program *filters, size_t count)
     for (size_t index = count; index-- > 0;) {
         struct program asking = filters_joined(NULL, &filters[index], 1);
         if (load(&asking, 0) != 0)
-            refuse_errno("the filter can't be set");
+            die_errno("the filter can't be set");
     }
 }
 
@@ -204,10 +204,10 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
     if (listener < 0) {
         errno = fault != 0 ? fault : errno;
         if (what == ASK_NAMES)
-            refuse_errno("the files of the command can't be looked after (seccomp(2))");
+            die_errno("the files of the command can't be looked after (seccomp(2))");
         if (what != ASK_REFUSALS)
-            refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
-        say("what is refused can't be told: %s (seccomp(2))", strerror(errno));
+            die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
+        warn("what is refused can't be told: %s (seccomp(2))", strerror(errno));
         load_filters(filters, count);
         return;
     }
@@ -222,7 +222,7 @@ static struct program read_filter(int file)
     struct program filter;
     ssize_t got = read(file, bytes, sizeof bytes);
     if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
-        refuse("the filter can't be read");
+        die("the filter can't be read");
     return filter;
 }
 
@@ -230,7 +230,7 @@ struct program read_filter_file(const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        refuse_errno("%s", path);
+        die_errno("%s", path);
     struct program filter = read_filter(file);
     close(file);
     return filter;
@@ -243,10 +243,10 @@ _Noreturn void confine(char **words)
     for (int index = 0; index < 3; index++) {
         files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
         if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
-            refuse("this is the part of the launcher that runs inside");
+            die("this is the part of the launcher that runs inside");
     }
     if (words[4] == NULL)
-        refuse("give a command to run");
+        die("give a command to run");
     struct program filter = read_filter(files[2]);
     confine_self(files[1], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
     for (int index = 0; index < 3; index++)

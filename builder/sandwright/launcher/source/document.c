@@ -33,12 +33,12 @@ static const char *fill(void *into, const struct field *field, long count, char 
     if (count < 0 || count > end - *at || (field->kind == PAIRS && count % 2 != 0) ||
         (!many && count != (field->kind == FLAG ? 0 : 1)))
         return "it has another count of values";
-    struct words words = {take(((size_t)count + 1) * sizeof(char *)), (size_t)count};
+    struct strv words = {xcalloc(((size_t)count + 1) * sizeof(char *)), (size_t)count};
     for (long index = 0; index < count; index++)
         if ((words.at[index] = next(at, end)) == NULL)
             return "it ends in the middle";
     if (many)
-        *(struct words *)(void *)place = words;
+        *(struct strv *)(void *)place = words;
     else if (field->kind == WORD)
         *(const char **)(void *)place = words.at[0];
     else if (field->kind == FLAG)
@@ -51,27 +51,27 @@ static const char *fill(void *into, const struct field *field, long count, char 
 const char *document_parse(char *content, size_t length, const struct document *document, void *into)
 {
     char *at = content, *end = content + length, *name = next(&at, end), *version = name ? next(&at, end) : NULL;
-    bool *seen = take(document->count * sizeof *seen);
+    bool *seen = xcalloc(document->count * sizeof *seen);
     for (size_t index = 0; index < document->count; index++)
         if (document->fields[index].kind == NUMBER)
             *(long *)(void *)((char *)into + document->fields[index].at) = -1;
     if (version == NULL || strcmp(name, document->name) != 0)
-        return text("it is no %s", document->what);
+        return xasprintf("it is no %s", document->what);
     if (strcmp(version, document->version) != 0)
-        return text("it has version %s, and this program reads version %s", version, document->version);
+        return xasprintf("it has version %s, and this program reads version %s", version, document->version);
     while ((name = next(&at, end)) != NULL && strcmp(name, "end") != 0) {
         size_t index = 0;
         while (index < document->count && strcmp(document->fields[index].name, name) != 0)
             index++;
         if (index == document->count)
-            return text("%s: there is no such field", name);
+            return xasprintf("%s: there is no such field", name);
         if (seen[index])
-            return text("%s: it is there twice", name);
+            return xasprintf("%s: it is there twice", name);
         seen[index] = true;
         const char *count = next(&at, end);
         const char *fault = count == NULL ? "it ends in the middle" : fill(into, &document->fields[index], number(count), &at, end);
         if (fault != NULL)
-            return text("%s: %s", name, fault);
+            return xasprintf("%s: %s", name, fault);
     }
     if (name == NULL)
         return "end: it is missing";

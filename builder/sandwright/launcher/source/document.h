@@ -7,7 +7,7 @@
 
 enum field_kind {
     WORD,   /* const char *; NULL where the document doesn't have it */
-    WORDS,  /* struct words */
+    WORDS,  /* struct strv */
     PAIRS,  /* the same, of an even count */
     NUMBER, /* long: -1 where the document doesn't have it, else at most 15 digits */
     FLAG    /* bool: it is there, without a value */

@@ -17,14 +17,14 @@ static bool has_artifact(const struct run *run, const char *name)
     return false;
 }
 
-static void lay(struct words *files, const char *inside, const char *source)
+static void lay(struct strv *files, const char *inside, const char *source)
 {
-    add(files, text("%s", inside));
-    add(files, text("%s", source));
+    strv_push(files, xasprintf("%s", inside));
+    strv_push(files, xasprintf("%s", source));
 }
 
 /* Where the image has the file, and no link there, as nothing is made in an image that others share. */
-static void lay_over(struct words *files, const char *image, const char *inside, const char *source)
+static void lay_over(struct strv *files, const char *image, const char *inside, const char *source)
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct stat status;
@@ -40,28 +40,28 @@ static void lay_over(struct words *files, const char *image, const char *inside,
 static const char *copied(const struct run *run, const char *name)
 {
     size_t length;
-    const char *path = text("%s/%s", run->state, name);
-    char *content = read_file(AT_FDCWD, text("/etc/%s", name), 1 << 20, &length);
+    const char *path = xasprintf("%s/%s", run->state, name);
+    char *content = read_file(AT_FDCWD, xasprintf("/etc/%s", name), 1 << 20, &length);
     if (content == NULL)
         return NULL;
     if (write_file(AT_FDCWD, path, content, length, 0644) != 0 || chmod(path, 0644) != 0)
-        refuse_errno("%s can't be written", path);
+        die_errno("%s can't be written", path);
     return path;
 }
 
 /* In place of the image's, and at the root of the run where it has none. */
-static void lay_authorities(struct run *run, const char *image, struct words *files)
+static void lay_authorities(struct run *run, const char *image, struct strv *files)
 {
     static char own[] = "/.sandwright-authorities.pem";
     const char *copy = authorities_copy(run);
     if (copy == NULL)
         return;
-    struct words places = authorities_in(&run->plan.authorities.bundles, image);
-    struct words stores = authorities_in(&run->plan.authorities.stores, image);
+    struct strv places = authorities_in(&run->plan.authorities.bundles, image);
+    struct strv stores = authorities_in(&run->plan.authorities.stores, image);
     if (places.count == 0) {
-        add(&places, own);
-        if (write_file(AT_FDCWD, text("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
-            refuse_errno("no place can be made for certificates");
+        strv_push(&places, own);
+        if (write_file(AT_FDCWD, xasprintf("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
+            die_errno("no place can be made for certificates");
     }
     for (size_t index = 0; index < places.count; index++)
         lay(files, places.at[index], copy);
@@ -70,21 +70,21 @@ static void lay_authorities(struct run *run, const char *image, struct words *fi
     for (size_t index = 0; index < stores.count; index++)
         lay(files, stores.at[index], copy);
     for (size_t index = 0; index < run->plan.authorities.variables.count; index++)
-        add(&run->passed, text("%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
+        strv_push(&run->passed, xasprintf("%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
 }
 
-struct words image_files(struct run *run, const char *image)
+struct strv image_files(struct run *run, const char *image)
 {
     static const char *const names[] = {"passwd", "group", "hosts", "resolv.conf"};
-    struct words files = {0};
+    struct strv files = {0};
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         const char *source = NULL;
         if (has_artifact(run, names[index]))
-            source = text("%s/%s", run->directory, names[index]);
+            source = xasprintf("%s/%s", run->directory, names[index]);
         else if (index >= 2 && run->plan.image.host_names)
             source = copied(run, names[index]);
         if (source != NULL)
-            lay_over(&files, image, text("/etc/%s", names[index]), source);
+            lay_over(&files, image, xasprintf("/etc/%s", names[index]), source);
     }
     lay_authorities(run, image, &files);
     return files;

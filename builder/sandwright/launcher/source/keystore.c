@@ -104,15 +104,15 @@ static size_t sequence(const unsigned char *at, size_t most)
 char *java_keystore(const char *certificates, size_t *length)
 {
     static const char begin[] = "-----BEGIN CERTIFICATE-----", kind[] = "X.509";
-    unsigned char *sealed = take(sizeof seal - 1 + strlen(certificates) + ROOM), *store = sealed + sizeof seal - 1;
-    unsigned char *certificate = take(strlen(certificates)), *to = store + 12;
+    unsigned char *sealed = xcalloc(sizeof seal - 1 + strlen(certificates) + ROOM), *store = sealed + sizeof seal - 1;
+    unsigned char *certificate = xcalloc(strlen(certificates)), *to = store + 12;
     uint32_t count = 0;
     while ((certificates = strstr(certificates, begin)) != NULL) {
         certificates += sizeof begin - 1;
         size_t size = sequence(certificate, decode(certificates, certificate));
         if (size == 0)
             continue;
-        const char *name = text("%u", ++count);
+        const char *name = xasprintf("%u", ++count);
         to = put(put(to, 2, 4), strlen(name), 2); /* 2: a certificate that is trusted */
         to = put(mempcpy(to, name, strlen(name)), 0, 8); /* since when */
         to = put(mempcpy(put(to, sizeof kind - 1, 2), kind, sizeof kind - 1), size, 4);
@@ -127,13 +127,13 @@ char *java_keystore(const char *certificates, size_t *length)
 
 const char *authorities_store(const struct run *run, const char *copy)
 {
-    const char *path = text("%s/authorities.jks", run->state);
+    const char *path = xasprintf("%s/authorities.jks", run->state);
     size_t length;
     char *content = read_file(AT_FDCWD, copy, MOST_COPY, NULL);
     if (content == NULL)
-        refuse_errno("%s can't be read", copy);
+        die_errno("%s can't be read", copy);
     content = java_keystore(content, &length);
     if (write_file(AT_FDCWD, path, content, length, 0644) != 0 || chmod(path, 0644) != 0)
-        refuse_errno("%s can't be written", path);
+        die_errno("%s can't be written", path);
     return path;
 }

@@ -36,19 +36,19 @@ void landlock_path(int ruleset, int file, uint64_t rights, const char *path); /*
 void landlock_port(int ruleset, uint64_t right, const char *port);
 void landlock_enter(int ruleset);                                  /* for good; closes it */
 
-/* wall.c: whether there is a second wall (launcher); its rules for the host's paths, and for `shown` besides (child); words behind
+/* backstop.c: whether there is a second wall (launcher); its rules for the host's paths, and for `shown` besides (child); words behind
  * the first of the command that make it enter the wall inside; the descriptor that they name. */
-bool wall_stands(const struct run *run);
-int wall_make(const struct run *run, const struct words *shown);
-void wall_command(struct run *run, int descriptor);
-void wall_hand_over(int ruleset, int descriptor);
-void wall_own(int ruleset, char *const *own); /* inside: rules for what is the sandbox's own */
-char **wall_inside(char **words);             /* inside: words behind `--wall`; gives those that are left, behind a NULL */
+bool backstop_available(const struct run *run);
+int backstop_make(const struct run *run, const struct strv *shown);
+void backstop_command(struct run *run, int descriptor);
+void backstop_hand_over(int ruleset, int descriptor);
+void backstop_own(int ruleset, char *const *own); /* inside: rules for what is the sandbox's own */
+char **backstop_enter(char **words);             /* inside: words behind `--wall`; gives those that are left, behind a NULL */
 
 /* landlock.c: all capabilities, now and later. Refuses. */
 void drop_all_rights(void);
 
-/* wall.c: what a kernel with this version of Landlock can restrict. */
+/* backstop.c: what a kernel with this version of Landlock can restrict. */
 struct landlock_rules landlock_held(int version);
 
 /* grants.c: rules for the artifact `rules`, words that each end with NUL: what is granted, and a path. Refuses. */

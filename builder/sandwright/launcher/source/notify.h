@@ -1,9 +1,9 @@
-/* What notify.c and calls.c share. */
+/* What notify.c and notify_threads.c share. */
 #ifndef NOTIFY_H
 #define NOTIFY_H
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 
 enum { INTERRUPT = 64 }; /* a signal that nobody hands on: a call of connect(2) is given up */
 
@@ -15,7 +15,7 @@ extern struct served {
     bool recording;
 } served;
 
-bool calls_begin(void); /* starts the threads; false: there is none */
-_Noreturn void *calls_look_after(void *unused);
+bool notify_threads_start(void); /* starts the threads; false: there is none */
+_Noreturn void *notify_threads_watch(void *unused);
 
 #endif

@@ -25,7 +25,7 @@
 #include <utime.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 #include "paths.h"
 

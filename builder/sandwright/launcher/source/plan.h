@@ -7,8 +7,8 @@
 
 struct plan {
 #define TYPE_WORD const char *
-#define TYPE_WORDS struct words
-#define TYPE_PAIRS struct words
+#define TYPE_WORDS struct strv
+#define TYPE_PAIRS struct strv
 #define TYPE_NUMBER long
 #define TYPE_FLAG bool
 #define FIELD(kind, name) TYPE_##kind name;

@@ -150,19 +150,19 @@ pid_t fork_child(int *handle)
     return child;
 }
 
-void lead_nowhere(int from, int to)
+void redirect_to_null(int from, int to)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (; from <= to; from++)
         if (nothing < 0 || dup2(nothing, from) < 0)
-            refuse_errno("/dev/null can't be opened");
+            die_errno("/dev/null can't be opened");
     if (nothing > to)
         close(nothing);
 }
 
 static _Noreturn void become(char *const *argv, int output, bool errors)
 {
-    lead_nowhere(0, 2);
+    redirect_to_null(0, 2);
     if (dup2(output, 1) < 0 || (errors && dup2(output, 2) < 0))
         _exit(NOT_RUN);
     execv(argv[0], argv);
@@ -199,7 +199,7 @@ int capture(char *const *argv, char **output, int seconds, bool errors)
     int status = child < 0 ? -1 : wait_for(child, handle, seconds * 1000L);
     struct stat size;
     if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
-        *output = take((size_t)size.st_size + 1);
+        *output = xcalloc((size_t)size.st_size + 1);
         ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
         (*output)[got > 0 ? got : 0] = '\0';
     }
@@ -215,7 +215,7 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
         return;
     own.rlim_cur = own.rlim_max = most;
     if (prlimit(process, resource, &own, NULL) != 0)
-        refuse_errno("resources.%s can not be set", name);
+        die_errno("resources.%s can not be set", name);
 }
 
 int exit_status(int status)

@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "denied.h"
+#include "refusals.h"
 #include "landlock.h"
 
 static const char *value_of(const char *rule, const char *name)
@@ -33,12 +33,12 @@ static void change_account(const char *value)
     if (*rest == ':')
         group = (gid_t)strtoul(rest + 1, &rest, 10);
     if (*rest != '\0' || user == 0 || group == 0)
-        refuse("%s is no account", value);
+        die("%s is no account", value);
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
         if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
-            refuse_errno("rights can not be given up");
+            die_errno("rights can not be given up");
     if (setgroups(0, NULL) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0)
-        refuse_errno("the account %s can not be taken on", value);
+        die_errno("the account %s can not be taken on", value);
 }
 
 static void add_path(int ruleset, uint64_t rights, const char *path)
@@ -106,14 +106,14 @@ _Noreturn void restrict_main(char **words)
     while (*command != NULL && strcmp(*command, "--") != 0)
         command++;
     if (*command == NULL || command[1] == NULL)
-        refuse("give a command to run");
+        die("give a command to run");
     *command++ = NULL;
     for (char **rule = words; *rule != NULL; rule++) {
         account = (value = value_of(*rule, "account")) != NULL ? value : account;
         filter = (value = value_of(*rule, "filter")) != NULL ? value : filter;
     }
     if (filter == NULL)
-        refuse("give a filter of system calls");
+        die("give a filter of system calls");
     int ruleset = make_ruleset(words);
     struct program calls = read_filter_file(filter);
     if (account != NULL)

@@ -8,15 +8,15 @@
 
 struct stat;
 
-struct words {
+struct strv {
     char **at; /* count words, then NULL; NULL while there are none */
     size_t count;
 };
 
-void *take(size_t size); /* all zeros */
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void add(struct words *words, char *word);
-void add_all(struct words *words, const struct words *more);
+void *xcalloc(size_t size); /* all zeros */
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void strv_push(struct strv *words, char *word);
+void strv_extend(struct strv *words, const struct strv *more);
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
 long number_in(const char *path); /* a file with a number, 0 without */
 int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */

@@ -1,11 +1,11 @@
 /*
  * A kernel of its own for the command: User-Mode Linux, an ordinary program, inside the sandbox that bubblewrap makes.
  *
- * launch --vm BELL FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } - COMMAND [ARGUMENT ...]
+ * launch --vm STOP_FD FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } - COMMAND [ARGUMENT ...]
  *
  * is the sandbox's first process: it starts the kernel, which sees of the host what this process sees, and relays standard
  * streams, signals and the size of the terminal over one line (line.h) to the first process there (guest/source/guest.c).
- * What is said first is in vmsay.c; vmkernel.c starts the kernel. Whatever comes over the line, and whatever the
+ * What is said first is in vm_handshake.c; vm_kernel.c starts the kernel. Whatever comes over the line, and whatever the
  * kernel's process does, stays inside the sandbox: the outer launcher takes nothing from here but what it takes from any
  * command.
  */
@@ -26,7 +26,7 @@
 #include "ports.h"
 #include "tunnels.h"
 #include "vm.h"
-#include "vmports.h"
+#include "vm_ports.h"
 
 extern char **environ;
 
@@ -38,7 +38,7 @@ enum {
 };
 
 static const char UML[] = "uml";
-static int signals = -1, bell = -1, ways = -1; /* ways: to vmports.c */
+static int signals = -1, stop_fd = -1, ways = -1; /* ways: to vm_ports.c */
 static const char GUEST[] = "/dev/.sandwright-guest";
 static struct machine machine = {.init = GUEST, .directory = MEMORY, .line = -1};
 static struct bytes in, out, outputs[2];
@@ -48,48 +48,48 @@ static bool terminal, one_output, ready, ended, input_ended, exited, gone; /* go
 static int status, last; /* last: how the kernel's process ended, as wait(2) has it */
 
 /* ---- outside: the command that starts all this */
-static void add_said(struct words *all, enum frame frame, const struct words *words)
+static void add_said(struct strv *all, enum frame frame, const struct strv *words)
 {
     for (size_t index = 0; index < words->count; index++) {
-        add(all, text("%c", frame));
-        add(all, words->at[index]);
+        strv_push(all, xasprintf("%c", frame));
+        strv_push(all, words->at[index]);
     }
 }
 
 /* In the order of vm_main's. */
-static void add_words(const struct run *run, struct words *all, const char *bell_word, const char *filter, const char *ways_word,
+static void add_words(const struct run *run, struct strv *all, const char *stop_word, const char *filter, const char *ways_word,
                       const char *program)
 {
-    char *proxy[] = {text("%d", PROXY_PORT)}, *resolver[] = {(char *)run->plan.names.resolver_place};
+    char *proxy[] = {xasprintf("%d", PROXY_PORT)}, *resolver[] = {(char *)run->plan.names.resolver_place};
     char *hosts[] = {(char *)run->plan.names.hosts_place};
-    char *const first[] = {(char *)bell_word, (char *)filter, (char *)ways_word, (char *)program, text("%ld", run->plan.vm.memory),
-                           text("%ld", run->plan.pids), text("%ld", run->plan.vm.cpus), text("%ld", run->plan.files),
+    char *const first[] = {(char *)stop_word, (char *)filter, (char *)ways_word, (char *)program, xasprintf("%ld", run->plan.vm.memory),
+                           xasprintf("%ld", run->plan.pids), xasprintf("%ld", run->plan.vm.cpus), xasprintf("%ld", run->plan.files),
                            (char *)(run->plan.vm.accelerator != NULL ? run->plan.vm.accelerator : UML)};
-    add_all(all, &(struct words){(char **)first, sizeof first / sizeof *first});
+    strv_extend(all, &(struct strv){(char **)first, sizeof first / sizeof *first});
     add_said(all, HIDDEN_PATH, &run->plan.vm.hidden);
     add_said(all, READ_ONLY_PATH, &run->plan.vm.readonly);
-    add_said(all, LISTEN, &(struct words){proxy, run->plan.proxy});
+    add_said(all, LISTEN, &(struct strv){proxy, run->plan.proxy});
     add_said(all, LISTEN, &run->plan.localhost);
     add_said(all, EXPOSED, &run->plan.expose);
     add_said(all, NAME_OF_HOST, &run->plan.names.patterns);
     add_said(all, NAME_PORT, &run->plan.names.ports);
-    add_said(all, RESOLVER, &(struct words){resolver, resolver[0] != NULL});
-    add_said(all, HOSTS, &(struct words){hosts, hosts[0] != NULL});
-    add(all, "-");
+    add_said(all, RESOLVER, &(struct strv){resolver, resolver[0] != NULL});
+    add_said(all, HOSTS, &(struct strv){hosts, hosts[0] != NULL});
+    strv_push(all, "-");
     for (char **word = run->command; *word != NULL; word++)
-        add(all, *word);
+        strv_push(all, *word);
 }
 
 /* QEMU itself is started where it is: it finds its libraries and its firmware from there. */
-static void bind_machine(struct words *given, const char *accelerator)
+static void bind_machine(struct strv *given, const char *accelerator)
 {
     char *const machine[] = {"--ro-bind", getenv("SANDWRIGHT_MACHINE"), QEMU_PLACE};
     char *const device[] = {"--dev-bind", "/dev/kvm", "/dev/kvm"};
     if (machine[1] == NULL || machine[1][0] != '/')
-        refuse("SANDWRIGHT_MACHINE does not name the directory of a machine: `sandwright run` makes one");
-    add_all(given, &(struct words){(char **)machine, 3});
+        die("SANDWRIGHT_MACHINE does not name the directory of a machine: `sandwright run` makes one");
+    strv_extend(given, &(struct strv){(char **)machine, 3});
     if (strcmp(accelerator, "kvm") == 0)
-        add_all(given, &(struct words){(char **)device, 3});
+        strv_extend(given, &(struct strv){(char **)device, 3});
 }
 
 const char *vm_guest(const struct run *run)
@@ -97,33 +97,33 @@ const char *vm_guest(const struct run *run)
     static const char name[] = "guest";
     size_t length;
     checked_artifact(run, name, &length);
-    return text("%s/%s", run->directory, name);
+    return xasprintf("%s/%s", run->directory, name);
 }
 
-void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,
+void vm_command(struct run *run, struct strv *given, const char *init, const char *stop_word, const char *filter,
                 const char *ways_word)
 {
     static const char place[] = "/dev/.sandwright-kernel";
     const char *program = find_program(run, run->plan.vm.kernel);
-    struct words all = {0};
+    struct strv all = {0};
     if (program == NULL)
-        refuse("%s (%s) is not installed", run->plan.vm.kernel, run->plan.vm.accelerator != NULL ? "QEMU" : "User-Mode Linux");
+        die("%s (%s) is not installed", run->plan.vm.kernel, run->plan.vm.accelerator != NULL ? "QEMU" : "User-Mode Linux");
     if (run->plan.vm.accelerator != NULL)
         bind_machine(given, run->plan.vm.accelerator);
     else {
         char *const binds[] = {"--ro-bind", (char *)program, (char *)place, "--ro-bind", (char *)vm_guest(run), (char *)GUEST};
-        add_all(given, &(struct words){(char **)binds, 6});
+        strv_extend(given, &(struct strv){(char **)binds, 6});
     }
-    add(&all, (char *)init);
-    add(&all, "--vm");
-    add_words(run, &all, bell_word, filter, ways_word, run->plan.vm.accelerator != NULL ? program : place);
+    strv_push(&all, (char *)init);
+    strv_push(&all, "--vm");
+    add_words(run, &all, stop_word, filter, ways_word, run->plan.vm.accelerator != NULL ? program : place);
     run->command = all.at;
 }
 
 /* ---- ways out and in */
 static int ask_outside(int32_t number, unsigned short port)
 {
-    const struct vmports_said asked = {number, port};
+    const struct vm_ports_message asked = {number, port};
     bool said = ways >= 0 && send(ways, &asked, sizeof asked, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof asked;
     return said ? TUNNEL_ASKED : -1;
 }
@@ -133,10 +133,10 @@ static struct tunnels tunnels;
 static void take_outside(void)
 {
     int files[PASSED];
-    struct vmports_said said;
+    struct vm_ports_message said;
     int got = take_files(ways, (struct iovec){&said, sizeof said}, files);
     if (got < 0)
-        refuse("what leads out of the sandbox has ended");
+        die("what leads out of the sandbox has ended");
     if (said.number >= 0)
         tunnels_reached(&tunnels, said.number, got == 1 ? files[0] : -1);
     else if (got == 1)
@@ -197,18 +197,18 @@ static void take_frame(enum frame frame, unsigned char *content, size_t length)
         lessen(&ahead, line_take_number(content, length));
         break;
     case HALTED:
-        if (bell >= 0)
-            (void)!write(bell, "", 1);
+        if (stop_fd >= 0)
+            (void)!write(stop_fd, "", 1);
         break;
     case REFUSED:
-        refuse("%.*s", (int)length, (char *)content);
+        die("%.*s", (int)length, (char *)content);
     case ENDED:
         ended = true;
         status = line_take_number(content, length);
         break;
     default:
         if (!tunnels_take(&tunnels, frame, content, length))
-            refuse("what is said inside can't be understood");
+            die("what is said inside can't be understood");
     }
 }
 
@@ -221,7 +221,7 @@ static void take_line(void)
     gone = !bytes_read(&in, machine.line) || gone;
     while (!ended && (next = line_next(&in, &frame, &content, &length)) != 0) {
         if (next < 0)
-            refuse("what is said inside can't be understood");
+            die("what is said inside can't be understood");
         take_frame(frame, content, length);
     }
 }
@@ -302,7 +302,7 @@ static void relay(void)
     for (long until = milliseconds() + BOOT; !ended && !gone;) {
         long left = ready ? -1 : until - milliseconds();
         if (!ready && left <= 0)
-            refuse("the kernel of the sandbox doesn't start: %s", vm_last_words());
+            die("the kernel of the sandbox doesn't start: %s", vm_last_words());
         relay_once((int)left);
     }
     while (bytes_held(&outputs[0]) > 0 || bytes_held(&outputs[1]) > 0)
@@ -323,7 +323,7 @@ static void restore(const char *accelerator)
 /* Without it all goes by the line. */
 static void begin_beside(void)
 {
-    char *path = text("%s/line", machine.directory);
+    char *path = xasprintf("%s/line", machine.directory);
     if (!line_make_beside(&beside, path))
         return;
     machine.beside = path;
@@ -345,42 +345,42 @@ _Noreturn void vm_main(char **words)
     sigset_t all;
     for (int index = 0; index < 9; index++)
         if (words[index] == NULL)
-            refuse("give a command to run");
+            die("give a command to run");
     sigfillset(&all);
     if (sigprocmask(SIG_BLOCK, &all, NULL) != 0 || (signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-        refuse_errno("signals can't be received");
+        die_errno("signals can't be received");
     prctl(PR_SET_NAME, "init");
     if (machine.here == NULL) /* else the supervisor reads which files it asks for */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    bell = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]);
+    stop_fd = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]);
     ways = strcmp(words[2], "-") == 0 ? -1 : atoi(words[2]);
     tunnels.reach = ask_outside;
-    terminal = bell >= 0;
-    fcntl(bell, F_SETFD, FD_CLOEXEC);
+    terminal = stop_fd >= 0;
+    fcntl(stop_fd, F_SETFD, FD_CLOEXEC);
     fcntl(ways, F_SETFD, FD_CLOEXEC);
     lead_session();
     if (strcmp(words[8], UML) != 0)
         restore(words[8]);
     else
         begin_beside();
-    one_output = vm_say(&out, machine.here, terminal, words);
+    one_output = vm_handshake(&out, machine.here, terminal, words);
     vm_start(&machine, words[3], words[4]);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     relay();
     if (ended)
         _exit(status);
-    say("the kernel of the sandbox has ended: %s", why_ended());
+    warn("the kernel of the sandbox has ended: %s", why_ended());
     _exit(ready ? KILLED : NOT_RUN);
 }
 
-_Noreturn void vm_here(struct run *run, int bell_file, int ways_file, const char *program, const char *own, char *const *given)
+_Noreturn void vm_here(struct run *run, int stop_file, int ways_file, const char *program, const char *own, char *const *given)
 {
-    struct words all = {0};
+    struct strv all = {0};
     machine.here = run;
     environ = (char **)given;
-    machine.init = text("%s/init", own);
+    machine.init = xasprintf("%s/init", own);
     machine.directory = own;
-    const char *ways_word = ways_file >= 0 ? text("%d", ways_file) : "-";
-    add_words(run, &all, bell_file >= 0 ? text("%d", bell_file) : "-", "-", ways_word, program);
+    const char *ways_word = ways_file >= 0 ? xasprintf("%d", ways_file) : "-";
+    add_words(run, &all, stop_file >= 0 ? xasprintf("%d", stop_file) : "-", "-", ways_word, program);
     vm_main(all.at);
 }

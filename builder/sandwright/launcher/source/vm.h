@@ -1,4 +1,4 @@
-/* What the parts of the relay to a kernel of the sandbox's own share: vm.c, vmsay.c, vmkernel.c, qemu.c. */
+/* What the parts of the relay to a kernel of the sandbox's own share: vm.c, vm_handshake.c, vm_kernel.c, qemu.c. */
 #ifndef VM_H
 #define VM_H
 
@@ -21,11 +21,11 @@ struct machine {
     int line;
 };
 
-/* vmsay.c: of the `words` of --vm, all that is said before the command begins. Whether both outputs are one file.
+/* vm_handshake.c: of the `words` of --vm, all that is said before the command begins. Whether both outputs are one file.
  * `here` is the run under landlock, which tells by its plans what is there; else it is the sandbox that we are in. */
-bool vm_say(struct bytes *out, struct run *here, bool terminal, char **words);
+bool vm_handshake(struct bytes *out, struct run *here, bool terminal, char **words);
 
-/* vmkernel.c */
+/* vm_kernel.c */
 void vm_start(struct machine *machine, const char *program, const char *memory);
 int vm_console(void);            /* to be heard when there is something; -1: no more is taken from it */
 void vm_hear(void);

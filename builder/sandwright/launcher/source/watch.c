@@ -30,7 +30,7 @@ static struct inside inside = {{-1, -1}, false};
 static int watching = -1;
 static pid_t first;
 static const char *root;
-static const struct words *denied;
+static const struct strv *denied;
 static const char *appeared = "";
 
 /* First it is ended, then it is said: nobody inside may hold that up by not reading. */
@@ -43,7 +43,7 @@ static _Noreturn void leave_watch(int status)
 static _Noreturn void forbid(const char *format, const char *path)
 {
     sandbox_end(&sandbox);
-    refuse("%s: nothing was run", text(format, path));
+    die("%s: nothing was run", xasprintf(format, path));
 }
 
 /* Whether a process that was let go has ended, or will at once; who asks may be woken by what happens on the host, too. */
@@ -79,7 +79,7 @@ static void kill_it(void)
 static _Noreturn void end(const char *path, const char *what)
 {
     kill_it();
-    say("%s%s: the run is ended", path, what);
+    warn("%s%s: the run is ended", path, what);
     _exit(REPLACED);
 }
 
@@ -194,7 +194,7 @@ static void hide_denied_or_end(void)
 static _Noreturn void leave_well(void)
 {
     if (host_config_locked && options.tells)
-        say("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
+        warn("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
             "add filesystem.git: [config]");
     dup2(watching, 0);
     syscall(SYS_close_range, 1, over - 1, 0);
@@ -312,7 +312,7 @@ static void begin_here(void)
     sandbox.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t index = 0; index < plan.count; index++) {
         struct record *each = &plan.records[index];
-        each->target = text("%s%s", root, each->length == 1 ? "" : each->target);
+        each->target = xasprintf("%s%s", root, each->length == 1 ? "" : each->target);
         each->length = strlen(each->target);
     }
     if (sandbox.mounts < 0 || !inside_private(&inside))
@@ -372,10 +372,10 @@ static void raise_limit(void)
     }
 }
 
-/* What the keeper holds isn't held longer by us. */
+/* What the monitor holds isn't held longer by us. */
 static void keep_only(int kept)
 {
-    lead_nowhere(0, 1);
+    redirect_to_null(0, 1);
     if (dup2(options.words, 2) < 0)
         _exit(NOT_RUN);
     syscall(SYS_close_range, 3, kept - 1, 0);
@@ -386,7 +386,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
 {
     leave = leave_watch;
     ignore_signals();
-    plan = checked_mount_plan(run);
+    plan = watch_plan_checked(run);
     keep_only(over);
     raise_limit();
     root = options.root == NULL ? "" : options.root;
@@ -423,13 +423,13 @@ void watch_start(struct run *run, struct watch *watch)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        refuse_errno("the mounts can't be watched");
+        die_errno("the mounts can't be watched");
     watch->mounted = false;
     watch->words = memfd_create("words", MFD_CLOEXEC);
     leaving = 0;
     watch->process = fork_child(&watch->handle);
     if (watch->words < 0 || watch->process < 0)
-        refuse_errno("the mounts can't be watched");
+        die_errno("the mounts can't be watched");
     if (watch->process == 0) {
         options = *watch;
         options.tells = !runs_git(run);
@@ -473,15 +473,15 @@ int watch_end(struct watch *watch)
         leaving = watch->process;
         if (watch->handle >= 0)
             close(watch->handle);
-        say_again(watch->words);
+        warn_again(watch->words);
         return 0;
     }
     int status = wait_for(watch->process, watch->handle, said == SILENT ? 0 : ANSWER);
-    say_again(watch->words);
+    warn_again(watch->words);
     if (status == 0 || status == NOT_RUN)
         return status;
     if (status < 0 || status > 128)
-        say(said == SILENT ? "what watches the mounts doesn't answer, as a file system may not: the run is ended"
+        warn(said == SILENT ? "what watches the mounts doesn't answer, as a file system may not: the run is ended"
                            : "what watches the mounts was ended: so is the run");
     return watch->mounted ? KILLED : NOT_RUN;
 }

@@ -50,7 +50,7 @@ void host_watch_name(int watching, const char *directory, const char *name)
     size_t length = strlen(name);
     int number = inotify_add_watch(watching, directory, EVENTS);
     if (number > 0 && !known(number, name, length))
-        remember(number, text("%s", name), length);
+        remember(number, xasprintf("%s", name), length);
     else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
         host_incomplete = true;
 }

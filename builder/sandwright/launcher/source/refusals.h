@@ -1,6 +1,6 @@
-/* What notify.c, confine.c and denied.c share: refusals of the filter are told to the supervisor, which counts them. */
-#ifndef DENIED_H
-#define DENIED_H
+/* What notify.c, confine.c and refusals.c share: refusals of the filter are told to the supervisor, which counts them. */
+#ifndef REFUSALS_H
+#define REFUSALS_H
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -35,18 +35,18 @@ struct program filters_joined(const struct program *first, const struct program 
 
 /* ---- confine.c: loads the filters and hands their listener to `channel`. Where no listener can be had, it says that what is
  * refused can't be told, and loads them as they are; refuses where the supervisor is to connect. `no_new_privs` is set. */
-enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (kept.c); paths.c */
+enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (socket_broker.c); paths.c */
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what);
 struct program read_filter_file(const char *path);                 /* refuses */
 void load_filters(const struct program *filters, size_t count); /* for good; refuses */
 
 /* The counts, in memory that the launcher shares with the supervisor. */
-void denied_share(void);                                                 /* launcher, before the keeper is forked */
-int denied_memory(void);                                                 /* its descriptor */
-bool denied_take(int memory);                                            /* another one's, of whom nothing is believed */
-void denied_call(const struct seccomp_data *call, int error, int which); /* supervisor, by any of its threads */
-void denied_socket(const char *path, int error);                         /* without a path's first byte: abstract */
-void denied_write(const char *file);                                     /* launcher, when all has ended */
-void denied_tell(int file);                                              /* launcher: what is new, a line each */
+void refusals_share(void);                                                 /* launcher, before the monitor is forked */
+int refusals_memory(void);                                                 /* its descriptor */
+bool refusals_take(int memory);                                            /* another one's, of whom nothing is believed */
+void refusals_add_call(const struct seccomp_data *call, int error, int which); /* supervisor, by any of its threads */
+void refusals_add_socket(const char *path, int error);                         /* without a path's first byte: abstract */
+void refusals_write(const char *file);                                     /* launcher, when all has ended */
+void refusals_report(int file);                                              /* launcher: what is new, a line each */
 
 #endif

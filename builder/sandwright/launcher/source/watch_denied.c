@@ -113,7 +113,7 @@ static bool is_shown(const struct mount_plan *plan, const struct mounts *mounts,
     return fault != ENOENT && fault != ENOTDIR && !hidden;
 }
 
-const char *absent_find(const struct words *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
+const char *absent_find(const struct strv *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
                         const char *root, int watching)
 {
     static char found[2 * PATH_MAX];

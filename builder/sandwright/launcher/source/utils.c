@@ -13,15 +13,15 @@
 
 #include "launch.h"
 
-void *take(size_t size)
+void *xcalloc(size_t size)
 {
     void *memory = calloc(1, size == 0 ? 1 : size);
     if (memory == NULL)
-        refuse("there is no memory");
+        die("there is no memory");
     return memory;
 }
 
-char *text(const char *format, ...)
+char *xasprintf(const char *format, ...)
 {
     char *made;
     va_list words;
@@ -29,25 +29,25 @@ char *text(const char *format, ...)
     int length = vasprintf(&made, format, words);
     va_end(words);
     if (length < 0)
-        refuse("there is no memory");
+        die("there is no memory");
     return made;
 }
 
-static void enlarge(struct words *words, size_t more)
+static void enlarge(struct strv *words, size_t more)
 {
     words->at = reallocarray(words->at, words->count + more + 1, sizeof *words->at);
     if (words->at == NULL)
-        refuse("there is no memory");
+        die("there is no memory");
     words->at[words->count + more] = NULL;
 }
 
-void add(struct words *words, char *word)
+void strv_push(struct strv *words, char *word)
 {
     enlarge(words, 1);
     words->at[words->count++] = word;
 }
 
-void add_all(struct words *words, const struct words *more)
+void strv_extend(struct strv *words, const struct strv *more)
 {
     enlarge(words, more->count);
     for (size_t index = 0; index < more->count; index++)
@@ -65,7 +65,7 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
     for (;;) {
         content = realloc(content, size);
         if (content == NULL)
-            refuse("there is no memory");
+            die("there is no memory");
         ssize_t got = read(file, content + end, size - end - 1);
         if (got < 0 && errno == EINTR)
             continue;
@@ -101,7 +101,7 @@ int memory_file(const char *name, const void *content, size_t length)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
-        refuse_errno("no file can be made in memory");
+        die_errno("no file can be made in memory");
     return file;
 }
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 
 enum { MOST_KEPT = 512, MOST_OWN = 256, PATIENCE = 5000 /* milliseconds */ };
@@ -57,7 +57,7 @@ static void retain(int file, uint64_t inode)
     pthread_mutex_unlock(&lock);
 }
 
-void kept_forget(uint64_t inode)
+void socket_broker_forget(uint64_t inode)
 {
     pthread_mutex_lock(&lock);
     struct kept *each = find(inode);
@@ -68,7 +68,7 @@ void kept_forget(uint64_t inode)
     pthread_mutex_unlock(&lock);
 }
 
-int kept_copy(int process, int number, uint64_t *inode, bool *bound)
+int socket_broker_copy(int process, int number, uint64_t *inode, bool *bound)
 {
     char name[32], link[64];
     snprintf(name, sizeof name, "fd/%d", number);
@@ -111,7 +111,7 @@ static int make(const struct broker *broker, const struct seccomp_notif *call)
     if (ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0)
         return -1;
     int fault = errno;
-    kept_forget(status.st_ino);
+    socket_broker_forget(status.st_ino);
     return fault == ENOENT ? -1 : fault;
 }
 
@@ -130,7 +130,7 @@ static bool is_same(int file, const struct stat *found)
     return fstat(file, &status) == 0 && status.st_nlink > 0 && same_file(&status, found);
 }
 
-bool kept_is_own(const struct stat *found)
+bool socket_broker_owns(const struct stat *found)
 {
     bool same = false;
     pthread_mutex_lock(&lock);
@@ -200,7 +200,7 @@ static int bind_path(const struct broker *broker, int process, int socket, uint6
     return fault;
 }
 
-static bool is_among(const struct words *ports, unsigned port)
+static bool is_among(const struct strv *ports, unsigned port)
 {
     for (size_t index = 0; index < ports->count; index++)
         if (strtoul(ports->at[index], NULL, 10) == port)
@@ -224,7 +224,7 @@ static int domain_of(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 ? domain : -1;
 }
 
-int kept_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length)
+int socket_broker_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length)
 {
     char path[109];
     struct sockaddr_nl netlink;
@@ -253,7 +253,7 @@ int kept_bind(const struct broker *broker, int process, int socket, uint64_t ino
     return bind(socket, address, (socklen_t)length) == 0 ? 0 : errno;
 }
 
-void kept_is_bound(uint64_t inode)
+void socket_broker_set_bound(uint64_t inode)
 {
     pthread_mutex_lock(&lock);
     struct kept *each = find(inode);
@@ -267,13 +267,13 @@ static int start_listening(const struct seccomp_notif *call, int process)
 {
     uint64_t inode;
     bool bound;
-    int copy = kept_copy(process, (int)call->data.args[0], &inode, &bound);
+    int copy = socket_broker_copy(process, (int)call->data.args[0], &inode, &bound);
     if (copy < 0)
         return errno == EISCONN ? EINVAL : errno;
     int fault = !bound ? EACCES : listen(copy, (int)call->data.args[1]) == 0 ? 0 : errno;
     close(copy);
     if (fault == 0)
-        kept_forget(inode);
+        socket_broker_forget(inode);
     return fault;
 }
 
@@ -312,7 +312,7 @@ static int connect_proxy(const struct broker *broker, uint64_t id, pid_t thread,
     return fault;
 }
 
-int kept_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length)
+int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length)
 {
     int domain = domain_of(socket);
     unsigned port = port_of(address, length);
@@ -326,7 +326,7 @@ int kept_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int 
 }
 
 /* ---- one call */
-int kept_answer(const struct broker *broker, const struct seccomp_notif *call)
+int socket_broker_answer(const struct broker *broker, const struct seccomp_notif *call)
 {
     int number = call->data.nr & ~0x40000000, process, fault;
     char name[32];

@@ -11,11 +11,11 @@ static bool exec_at(char **command, char *const *environment, const char *path, 
     execve(path, command, environment);
     *why = errno;
     if (errno == ENOEXEC) { /* as exec*p(3) does */
-        struct words script = {0};
-        add(&script, "/bin/sh");
-        add(&script, (char *)path);
+        struct strv script = {0};
+        strv_push(&script, "/bin/sh");
+        strv_push(&script, (char *)path);
         for (char **word = command + 1; *word != NULL; word++)
-            add(&script, *word);
+            strv_push(&script, *word);
         execve(script.at[0], script.at, environment);
     }
     return access(path, F_OK) == 0;
@@ -33,16 +33,16 @@ _Noreturn void exec_command(char **command, char *const *environment)
     if (strchr(command[0], '/') != NULL) {
         there = exec_at(command, environment, command[0], &why);
     } else {
-        char *rest = text("%s", search == NULL ? "/usr/local/bin:/usr/bin:/bin" : search), *part;
+        char *rest = xasprintf("%s", search == NULL ? "/usr/local/bin:/usr/bin:/bin" : search), *part;
         while ((part = strsep(&rest, ":")) != NULL)
-            if (exec_at(command, environment, text("%s/%s", *part == '\0' ? "." : part, command[0]), &last)) {
+            if (exec_at(command, environment, xasprintf("%s/%s", *part == '\0' ? "." : part, command[0]), &last)) {
                 there = true;
                 why = last;
             }
     }
     if (there)
-        say("%s: %s", command[0], strerror(why));
+        warn("%s: %s", command[0], strerror(why));
     else
-        say("%s: not found", command[0]);
+        warn("%s: not found", command[0]);
     _exit(there ? 126 : 127);
 }

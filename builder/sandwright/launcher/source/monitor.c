@@ -1,4 +1,4 @@
-/* The keeper: makes what the run needs, starts the child, sees it through and cleans up. */
+/* The monitor: makes what the run needs, starts the child, sees it through and cleans up. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/prctl.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "launch.h"
-#include "vmports.h"
+#include "vm_ports.h"
 
 enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
 
@@ -63,7 +63,7 @@ static void kill_child(struct run *run)
 {
     if (run->child > 0 && kill(run->child, SIGKILL) != 0 && errno != ESRCH &&
         (errno != EPERM || run->method->end == NULL)) /* sudo is ended by what it has started */
-        say("the command's process can't be ended");
+        warn("the command's process can't be ended");
 }
 
 static void end_run(struct run *run)
@@ -75,7 +75,7 @@ static void end_run(struct run *run)
     last = last != 0 ? last : milliseconds() + AFTER;
 }
 
-static _Noreturn void end_keeper(int status)
+static _Noreturn void end_monitor(int status)
 {
     leave = tell_status;
     ending = true;
@@ -86,9 +86,9 @@ static _Noreturn void end_keeper(int status)
         kept->method->clean(kept);
     remove_placeholders(kept, gone || status == NOT_RUN);
     if (!all)
-        say("not all processes of the run could be ended");
+        warn("not all processes of the run could be ended");
     if (late)
-        say("the time is up");
+        warn("the time is up");
     tell_status(late ? TIME_UP : status);
 }
 
@@ -141,12 +141,12 @@ static void deliver_pending(struct run *run)
 }
 
 /* Whether it rang. */
-static bool hear_bell(struct run *run)
+static bool hear_stop(struct run *run)
 {
     char rung[4096];
-    ssize_t got = run->bell < 0 ? -1 : read(run->bell, rung, sizeof rung);
+    ssize_t got = run->stop_fd < 0 ? -1 : read(run->stop_fd, rung, sizeof rung);
     if (got == 0 || (got < 0 && errno != EAGAIN))
-        run->bell = -1;
+        run->stop_fd = -1;
     return got > 0;
 }
 
@@ -157,7 +157,7 @@ static void hear_launcher(struct run *run)
     while ((got = recv(to_launcher, &message, sizeof message, 0)) == sizeof message)
         if (message.kind == TO_DELIVER) {
             take_signal(message.value);
-            while (message.value == SIGCONT && hear_bell(run)) /* of what goes on now */
+            while (message.value == SIGCONT && hear_stop(run)) /* of what goes on now */
                 ;
             stop_told = stop_told && message.value != SIGCONT;
         }
@@ -179,15 +179,15 @@ static void may_give_up(void)
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     hear_launcher(kept);
     if (gone)
-        end_keeper(NOT_RUN);
+        end_monitor(NOT_RUN);
     for (size_t index = 0; index < sizeof numbers / sizeof *numbers && milliseconds() >= patience; index++)
         if ((pending & 1UL << numbers[index]) != 0)
-            end_keeper(128 + numbers[index]);
+            end_monitor(128 + numbers[index]);
 }
 
 bool wait_readable(int file, long until)
 {
-    bool prepares = kept != NULL && getpid() == kept->keeper && !began && !ending;
+    bool prepares = kept != NULL && getpid() == kept->monitor && !began && !ending;
     for (;;) {
         struct pollfd each[] = {{.fd = file, .events = POLLIN}, {.fd = prepares ? to_launcher : -1, .events = POLLIN}};
         long left = until - milliseconds(), most = prepares && pending != 0 ? RETRY : left;
@@ -217,7 +217,7 @@ static int attend(struct run *run)
             {.fd = timer, .events = POLLIN},
             {.fd = run->watch == NULL ? -1 : run->watch->handle, .events = POLLIN},
             {.fd = run->wakes, .events = POLLIN},
-            {.fd = run->bell, .events = POLLIN},
+            {.fd = run->stop_fd, .events = POLLIN},
         };
         if (poll(each, sizeof each / sizeof *each, sleep_for()) < 0)
             continue;
@@ -225,7 +225,7 @@ static int attend(struct run *run)
             from_launcher(run);
         if (each[4].revents != 0 && run->method->readable != NULL)
             run->method->readable(run);
-        if (each[5].revents != 0 && hear_bell(run))
+        if (each[5].revents != 0 && hear_stop(run))
             tell_stopped();
         if (each[3].revents != 0) {
             ended_watch(run);
@@ -252,7 +252,7 @@ static void start(struct run *run)
 {
     run->child = fork_child(&run->child_handle);
     if (run->child < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     if (run->child == 0) {
         if (!run->method->own_session)
             terminal_control(run);
@@ -280,22 +280,22 @@ static void prepare(struct run *run, int socket)
 {
     kept = run;
     to_launcher = socket;
-    run->keeper = getpid();
+    run->monitor = getpid();
     setpgid(0, 0);
     ignore_signals();
-    leave = end_keeper;
+    leave = end_monitor;
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_SETMASK, &set, NULL);
     children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (children < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        refuse_errno("the processes of the run can't be held");
+        die_errno("the processes of the run can't be held");
     terminal_give(run);
     struct itimerspec time = {.it_value.tv_sec = run->plan.time};
     if (run->plan.time >= 0 && ((timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) < 0 ||
                                    timerfd_settime(timer, 0, &time, NULL) != 0))
-        refuse_errno("resources.time can't be set");
+        die_errno("resources.time can't be set");
 }
 
 _Noreturn void keep(struct run *run, int socket)
@@ -305,17 +305,17 @@ _Noreturn void keep(struct run *run, int socket)
     if (run->method->prepare != NULL)
         run->method->prepare(run);
     ports_start(run);
-    if (vmports_wanted(run))
-        vmports_start(run);
+    if (vm_ports_wanted(run))
+        vm_ports_start(run);
     for (int starts = 1;; starts++) {
         if (!launcher_there())
-            end_keeper(NOT_RUN);
+            end_monitor(NOT_RUN);
         start(run);
         int status = outcome(run, attend(run));
         bool again = !late && !gone && watched == 0 && run->ended_by == 0;
         if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
-            end_keeper(status);
-        say("nothing was run: once more, as mounts of this machine may have changed meanwhile");
+            end_monitor(status);
+        warn("nothing was run: once more, as mounts of this machine may have changed meanwhile");
         if (run->child_handle >= 0)
             close(run->child_handle);
     }

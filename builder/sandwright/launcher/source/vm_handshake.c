@@ -37,7 +37,7 @@ static void say_identity(void)
     int count = getgroups(MOST_GROUPS, groups);
     mode_t mask = umask(0); /* the guest has its own; the host's would be taken from that again */
     if (syscall(SYS_capget, &header, data) != 0)
-        refuse_errno("the rights of the sandbox can't be read");
+        die_errno("the rights of the sandbox can't be read");
     struct identity own = {(int32_t)getuid(), (int32_t)getgid(), {data[0].effective, data[1].effective}, (int32_t)mask};
     line_say(out, IDENTITY, &own, sizeof own);
     for (int index = 0; index < count; index++)
@@ -48,7 +48,7 @@ static void say_limits(const char *processes, const char *processors, const char
 {
     struct rlimit own;
     if (getrlimit(RLIMIT_NOFILE, &own) != 0)
-        refuse_errno("limits can't be read");
+        die_errno("limits can't be read");
     long most = strtol(files, NULL, 10);
     int32_t both[2] = {(int32_t)(own.rlim_cur > INT_MAX ? INT_MAX : own.rlim_cur),
                        (int32_t)(own.rlim_max > INT_MAX ? INT_MAX : own.rlim_max)};
@@ -74,11 +74,11 @@ static bool say_terminal(bool terminal)
     if (!terminal)
         return one_output;
     if (tcgetattr(0, &own.modes) != 0 || ioctl(0, TIOCGWINSZ, &own.size) != 0)
-        refuse_errno("the terminal can't be read");
+        die_errno("the terminal can't be read");
     line_say(out, TERMINAL, &own, sizeof own);
     cfmakeraw(&own.modes);
     if (tcsetattr(0, TCSANOW, &own.modes) != 0)
-        refuse_errno("the terminal can't be set");
+        die_errno("the terminal can't be set");
     return one_output;
 }
 
@@ -93,10 +93,10 @@ static void say_filter(const char *word)
         return;
     }
     if (fstat(file, &size) != 0)
-        refuse_errno("the filter can't be read");
-    char *content = take((size_t)size.st_size);
+        die_errno("the filter can't be read");
+    char *content = xcalloc((size_t)size.st_size);
     if (pread(file, content, (size_t)size.st_size, 0) != size.st_size)
-        refuse_errno("the filter can't be read");
+        die_errno("the filter can't be read");
     line_say(out, FILTER_OF_CALLS, content, (size_t)size.st_size);
     close(file);
 }
@@ -106,7 +106,7 @@ static char **say_given(char **word)
     for (; word[0] != NULL && word[1] != NULL && strcmp(word[0], "-") != 0; word += 2)
         say_word((enum frame)word[0][0], word[1]);
     if (*word == NULL)
-        refuse("give a command to run");
+        die("give a command to run");
     return word + 1;
 }
 
@@ -128,12 +128,12 @@ static void say_mounts(void)
     char *content = read_file(AT_FDCWD, "/proc/self/mountinfo", 1 << 24, NULL), *each;
     struct mount mount;
     if (content == NULL)
-        refuse_errno("/proc/self/mountinfo");
+        die_errno("/proc/self/mountinfo");
     while ((each = strsep(&content, "\n")) != NULL && *each != '\0') {
         if (!mount_parse(each, &mount))
-            refuse("/proc/self/mountinfo can't be understood");
+            die("/proc/self/mountinfo can't be understood");
         if (!is_its_own(mount.point))
-            say_word(MOUNT_POINT, text("%c%s", mount.readonly ? 'r' : 'w', mount.point));
+            say_word(MOUNT_POINT, xasprintf("%c%s", mount.readonly ? 'r' : 'w', mount.point));
     }
 }
 
@@ -147,9 +147,9 @@ static bool is_ignored(const char *path)
 
 static void say_planned(enum planned kind, const char *path, const char *seen)
 {
-    const char *head = text("%c%s", kind, path);
+    const char *head = xasprintf("%c%s", kind, path);
     size_t length = strlen(head) + 1, all = length + strlen(seen);
-    char *content = take(all + 1);
+    char *content = xcalloc(all + 1);
     strcpy(content, head);
     strcpy(content + length, seen);
     line_say(out, PLANNED, content, all);
@@ -160,7 +160,7 @@ static void say_plan(void)
 {
     static const enum planned kinds[] = {[MASK_FILE] = PLAN_HIDDEN, [MASK_DIRECTORY] = PLAN_HIDDEN, [READ] = PLAN_READ,
                                          [WRITE] = PLAN_WRITE, [COVER_FILE] = PLAN_READ};
-    struct mount_plan plan = checked_mount_plan(here);
+    struct mount_plan plan = watch_plan_checked(here);
     for (size_t index = 0; index < plan.count; index++) {
         const struct record *each = &plan.records[index];
         enum planned kind = each->kind == OWN               ? each->writable ? PLAN_OWN : PLAN_EMPTY
@@ -174,7 +174,7 @@ static void say_plan(void)
         say_planned(PLAN_LINK, here->plan.vm.links.at[index], here->plan.vm.links.at[index + 1]);
 }
 
-bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
+bool vm_handshake(struct bytes *to, struct run *told, bool terminal, char **words)
 {
     char random[64], name[256] = "";
     out = to;
@@ -183,9 +183,9 @@ bool vm_say(struct bytes *to, struct run *told, bool terminal, char **words)
     if (here != NULL && here->plan.vm.hostname != NULL)
         strncpy(name, here->plan.vm.hostname, sizeof name - 1);
     else if (gethostname(name, sizeof name - 1) != 0)
-        refuse_errno("the sandbox can't be described");
+        die_errno("the sandbox can't be described");
     if (getrandom(random, sizeof random, 0) != sizeof random || directory == NULL)
-        refuse_errno("the sandbox can't be described");
+        die_errno("the sandbox can't be described");
     line_say(out, ENTROPY, random, sizeof random);
     say_word(HOST_NAME, name);
     say_word(DIRECTORY, directory);

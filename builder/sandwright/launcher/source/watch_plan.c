@@ -63,7 +63,7 @@ static const char *fill(struct record *record, char **words)
     return needs && record->source[0] == '\0' ? "a mount without its path on the host" : NULL;
 }
 
-const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan)
+const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan)
 {
     char *at = text, *end = text + length;
     char *name = next(&at, end), *version = name == NULL ? NULL : next(&at, end);
@@ -96,14 +96,14 @@ const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan)
     return NULL;
 }
 
-struct mount_plan checked_mount_plan(const struct run *run)
+struct mount_plan watch_plan_checked(const struct run *run)
 {
     struct mount_plan plan;
     size_t length;
-    char *content = checked_artifact(run, "mounts", &length), *copy = take(length + 1);
+    char *content = checked_artifact(run, "mounts", &length), *copy = xcalloc(length + 1);
     memcpy(copy, content, length);
-    const char *fault = mount_plan_parse(copy, length, &plan);
+    const char *fault = watch_plan_parse(copy, length, &plan);
     if (fault != NULL)
-        refuse("the plan of mounts can't be used: %s", fault);
+        die("the plan of mounts can't be used: %s", fault);
     return plan;
 }

@@ -12,14 +12,14 @@
 #include "launch.h"
 #include "ports.h"
 #include "tunnels.h"
-#include "vmports.h"
+#include "vm_ports.h"
 
 enum { PATIENCE = 5000 }; /* milliseconds */
 
 static const char *greeting;
 static int proxy_port, channel = -1; /* the relay's end */
 
-int vmports_channel(void)
+int vm_ports_channel(void)
 {
     return channel;
 }
@@ -38,7 +38,7 @@ static int connected(int end, const void *address, unsigned length)
     return fault == 0 ? 0 : -1;
 }
 
-static bool lists(const struct words *ports, int32_t port)
+static bool lists(const struct strv *ports, int32_t port)
 {
     for (size_t index = 0; index < ports->count; index++)
         if (atoi(ports->at[index]) == port)
@@ -62,7 +62,7 @@ static int reach(const struct run *run, int32_t port)
     return end >= 0 ? end : loopback_socket(AF_INET6, (unsigned short)port, connected);
 }
 
-static void say_connection(int relay, struct vmports_said said, int end)
+static void say_connection(int relay, struct vm_ports_message said, int end)
 {
     pass_files(relay, (struct iovec){&said, sizeof said}, &end, end >= 0);
     close(end);
@@ -71,7 +71,7 @@ static void say_connection(int relay, struct vmports_said said, int end)
 /* False: the sandbox has gone. */
 static bool answer(const struct run *run, int relay)
 {
-    struct vmports_said asked;
+    struct vm_ports_message asked;
     ssize_t got = recv(relay, &asked, sizeof asked, MSG_DONTWAIT);
     if (got != sizeof asked)
         return got < 0 && (errno == EAGAIN || errno == EINTR);
@@ -95,12 +95,12 @@ static void serve(const struct run *run, int relay)
         for (size_t index = 0; index < count; index++) {
             int end = each[1 + index].revents == 0 ? -1 : accept4(ways[index].listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
             if (end >= 0)
-                say_connection(relay, (struct vmports_said){-1, ways[index].port}, end);
+                say_connection(relay, (struct vm_ports_message){-1, ways[index].port}, end);
         }
     }
 }
 
-void vmports_start(struct run *run)
+void vm_ports_start(struct run *run)
 {
     greeting = run->plan.proxy ? egress_greeting(&proxy_port) : NULL;
     channel = ports_beside(run, serve);

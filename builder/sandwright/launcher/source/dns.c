@@ -25,9 +25,9 @@ enum {
 
 static int resolver = -1, listeners[MOST_PORTS];
 static size_t listener_count;
-static struct words known; /* the name of 127.77.0.1, and so on */
+static struct strv known; /* the name of 127.77.0.1, and so on */
 
-bool names_wanted(const struct run *run)
+bool dns_wanted(const struct run *run)
 {
     return run->plan.names.patterns.count > 0 && !has_kernel(run); /* which asks its own (guestnet.c) */
 }
@@ -58,7 +58,7 @@ static size_t read_name(const unsigned char *message, size_t length, char *name)
 }
 
 /* As network.allow has them: a name, what is below one (`*.name`), all (`*`). */
-static bool is_listed(const struct words *patterns, const char *name)
+static bool is_listed(const struct strv *patterns, const char *name)
 {
     size_t length = strlen(name);
     for (size_t index = 0; index < patterns->count; index++) {
@@ -72,22 +72,22 @@ static bool is_listed(const struct words *patterns, const char *name)
 }
 
 /* Which of the names that have an address it is; a new one gets the next. MOST_NAMES where there is none left. */
-static size_t number_of(struct words *names, const char *name)
+static size_t number_of(struct strv *names, const char *name)
 {
     size_t index = 0;
     while (index < names->count && strcmp(names->at[index], name) != 0)
         index++;
     if (index == names->count && index < MOST_NAMES)
-        add(names, text("%s", name));
+        strv_push(names, xasprintf("%s", name));
     return index;
 }
 
-size_t names_answer(const struct words *patterns, struct words *names, const unsigned char *question, size_t length,
+size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigned char *question, size_t length,
                     unsigned char *answer)
 {
     char name[LONGEST + 1];
     /* A standard query (QR and OPCODE are 0) with one question. */
-    if (length < HEAD || length > NAMES_MESSAGE - RECORD || (question[2] & 0xf8) != 0 || question[4] != 0 || question[5] != 1)
+    if (length < HEAD || length > DNS_MESSAGE - RECORD || (question[2] & 0xf8) != 0 || question[4] != 0 || question[5] != 1)
         return 0;
     size_t end = read_name(question, length, name);
     if (end == 0 || length - end < 4)
@@ -110,11 +110,11 @@ size_t names_answer(const struct words *patterns, struct words *names, const uns
 
 static void answer_one(const struct run *run)
 {
-    unsigned char question[NAMES_MESSAGE], answer[NAMES_MESSAGE];
+    unsigned char question[DNS_MESSAGE], answer[DNS_MESSAGE];
     struct sockaddr_in client;
     socklen_t size = sizeof client;
     ssize_t got = recvfrom(resolver, question, sizeof question, MSG_DONTWAIT, (struct sockaddr *)&client, &size);
-    size_t length = got <= 0 ? 0 : names_answer(&run->plan.names.patterns, &known, question, (size_t)got, answer);
+    size_t length = got <= 0 ? 0 : dns_answer(&run->plan.names.patterns, &known, question, (size_t)got, answer);
     if (length > 0)
         sendto(resolver, answer, length, MSG_DONTWAIT, (struct sockaddr *)&client, size);
 }
@@ -146,7 +146,7 @@ static void lead(const struct run *run, int end)
     if (address >> 16 == BLOCK && number < known.count && proxy >= 0 &&
         connect(proxy, (struct sockaddr *)&there, sizeof there) == 0) {
         const char *name = known.at[number];
-        char *ask = text("CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n", name, ntohs(here.sin_port), name, ntohs(here.sin_port));
+        char *ask = xasprintf("CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n", name, ntohs(here.sin_port), name, ntohs(here.sin_port));
         if (send(proxy, ask, strlen(ask), 0) == (ssize_t)strlen(ask) && is_let_through(proxy)) {
             carry_pair(end, proxy);
             return;
@@ -182,18 +182,18 @@ static bool listens(int end, unsigned long address, int port)
     return end >= 0 && bind(end, (struct sockaddr *)&here, sizeof here) == 0;
 }
 
-void names_listen(const struct run *run)
+void dns_listen(const struct run *run)
 {
-    const struct words *ports = &run->plan.names.ports;
+    const struct strv *ports = &run->plan.names.ports;
     for (size_t index = 0; index < ports->count && index < MOST_PORTS; index++) {
         int end = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (!listens(end, INADDR_ANY, atoi(ports->at[index])) || listen(end, BACKLOG) != 0)
-            refuse_errno("port %s can't be listened on inside", ports->at[index]);
+            die_errno("port %s can't be listened on inside", ports->at[index]);
         listeners[listener_count++] = end;
     }
     resolver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* at last: who waits for names sees it */
     if (!listens(resolver, INADDR_LOOPBACK, DNS))
-        refuse_errno("names can't be resolved inside");
+        die_errno("names can't be resolved inside");
 }
 
 _Noreturn static void serve(const struct run *run)
@@ -215,11 +215,11 @@ _Noreturn static void serve(const struct run *run)
     }
 }
 
-void names_start(const struct run *run, int says)
+void dns_start(const struct run *run, int says)
 {
     pid_t own = getpid(), child = fork();
     if (child < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     if (child == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != own)
             _exit(NOT_RUN);

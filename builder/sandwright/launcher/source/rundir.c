@@ -26,17 +26,17 @@ static const char *find_place(void)
     struct stat status;
     const char *given = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
     if (given != NULL && *given == '/' && stat(given, &status) == 0 && status.st_uid == geteuid())
-        return text("%s/sandwright", given);
+        return xasprintf("%s/sandwright", given);
     if (geteuid() == 0 && stat("/run", &status) == 0 && S_ISDIR(status.st_mode))
         return "/run/sandwright";
     if (home == NULL || *home != '/')
         return NULL;
-    return text("%s/.cache/sandwright/run", home);
+    return xasprintf("%s/.cache/sandwright/run", home);
 }
 
 static void make_directories(const char *path)
 {
-    char *each = text("%s", path);
+    char *each = xasprintf("%s", path);
     for (char *slash = strchr(each + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(each, 0700);
@@ -51,9 +51,9 @@ static void close_to_others(const char *path)
     struct stat status;
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid())
-        refuse("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
+        die("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
     if ((status.st_mode & 07777) != 0700 && fchmod(directory, 0700) != 0)
-        refuse("%s can't be closed to others", path);
+        die("%s can't be closed to others", path);
     close(directory);
 }
 
@@ -64,14 +64,14 @@ static const char *make_name(void)
     for (int index = 0; index < 10;) {
         unsigned char byte;
         if (getrandom(&byte, 1, 0) != 1)
-            refuse_errno("no name can be made for the run");
+            die_errno("no name can be made for the run");
         if (byte < 4 * (sizeof letters - 1))
             name[index++] = letters[byte % (sizeof letters - 1)];
     }
-    return text("sandwright-%s", name);
+    return xasprintf("sandwright-%s", name);
 }
 
-void choose_run_directory(struct run *run)
+void rundir_choose(struct run *run)
 {
     size_t covers = run->plan.placeholder_directories.count + run->plan.placeholder_files.count;
     const char *place = find_place(), *runs;
@@ -79,23 +79,23 @@ void choose_run_directory(struct run *run)
     if (run->method->stateless && (place == NULL || covers == 0))
         return;
     if (place == NULL)
-        refuse("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
-    runs = text("%s/runs", place);
+        die("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
+    runs = xasprintf("%s/runs", place);
     make_directories(runs);
     close_to_others(place);
     close_to_others(runs);
-    run->state = text("%s/%s", runs, run->name);
+    run->state = xasprintf("%s/%s", runs, run->name);
 }
 
 /* With its start a process's number is that process (proc_pid_stat(5)). */
 static const char *signed_by(pid_t process)
 {
-    char *content = read_file(AT_FDCWD, text("/proc/%d/stat", (int)process), 65536, NULL);
+    char *content = read_file(AT_FDCWD, xasprintf("/proc/%d/stat", (int)process), 65536, NULL);
     char *rest = content == NULL ? NULL : strrchr(content, ')');
     for (int number = 2; rest != NULL && number < 22; number++)
         rest = strchr(rest + 1, ' ');
-    return rest == NULL ? text("%d -\n", (int)process)
-                        : text("%d %.*s\n", (int)process, (int)strcspn(rest + 1, " "), rest + 1);
+    return rest == NULL ? xasprintf("%d -\n", (int)process)
+                        : xasprintf("%d %.*s\n", (int)process, (int)strcspn(rest + 1, " "), rest + 1);
 }
 
 static const char *first_line(const char *path)
@@ -116,25 +116,25 @@ static const char *counted_in(void)
     const char *machine = first_line("/etc/machine-id");
     readlink("/proc/self/ns/pid", namespace, sizeof namespace - 1);
     uname(&system);
-    return text("%s %s %s\n", first_line("/proc/sys/kernel/random/boot_id"), namespace,
+    return xasprintf("%s %s %s\n", first_line("/proc/sys/kernel/random/boot_id"), namespace,
                 *machine == '\0' ? system.nodename : machine);
 }
 
 /* Says whose it is, for `sandwright cleanup`: the method, who looks after it, and where those are. */
-void make_run_directory(struct run *run, const char *method)
+void rundir_make(struct run *run, const char *method)
 {
-    const char *owner = text("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
+    const char *owner = xasprintf("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
     if (mkdir(run->state, 0700) != 0 ||
-        write_file(AT_FDCWD, text("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
-        refuse_errno("no directory can be made for the run");
+        write_file(AT_FDCWD, xasprintf("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
+        die_errno("no directory can be made for the run");
 }
 
-const char *make_ignored(const struct run *run)
+const char *rundir_make_ignored(const struct run *run)
 {
-    const char *path = text("%s/ignored", run->state), *file = text("%s/.gitignore", path);
+    const char *path = xasprintf("%s/ignored", run->state), *file = xasprintf("%s/.gitignore", path);
     if (mkdir(path, 0755) != 0 || chmod(path, 0755) != 0 || write_file(AT_FDCWD, file, "*\n", 2, 0444) != 0 ||
         chmod(file, 0444) != 0)
-        refuse_errno("%s can't be made", path);
+        die_errno("%s can't be made", path);
     return path;
 }
 
@@ -162,7 +162,7 @@ static void remove_all(int directory, const char *last)
 void remove_tree(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
-    int above = open(text("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
     int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (directory >= 0) {
         remove_all(fcntl(directory, F_DUPFD_CLOEXEC, 3), "owner");

@@ -61,7 +61,7 @@ static void line(const char *format, va_list words, const char *reason)
     write_line(said, end);
 }
 
-void say(const char *format, ...)
+void warn(const char *format, ...)
 {
     va_list words;
     va_start(words, format);
@@ -69,17 +69,17 @@ void say(const char *format, ...)
     va_end(words);
 }
 
-void say_again(int words)
+void warn_again(int words)
 {
     char lines[16384];
     ssize_t got = pread(words, lines, sizeof lines, 0);
     for (char *rest = lines, *end; got > 0 && (end = memchr(rest, '\n', (size_t)(lines + got - rest))) != NULL; rest = end + 1)
         if (strncmp(rest, begin, sizeof begin - 1) == 0)
-            say("%.*s", (int)(end - rest) - (int)(sizeof begin - 1), rest + sizeof begin - 1);
+            warn("%.*s", (int)(end - rest) - (int)(sizeof begin - 1), rest + sizeof begin - 1);
     close(words);
 }
 
-void refuse(const char *format, ...)
+void die(const char *format, ...)
 {
     va_list words;
     va_start(words, format);
@@ -89,7 +89,7 @@ void refuse(const char *format, ...)
     _exit(NOT_RUN);
 }
 
-void refuse_errno(const char *format, ...)
+void die_errno(const char *format, ...)
 {
     const char *reason = strerror(errno);
     va_list words;

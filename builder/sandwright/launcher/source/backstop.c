@@ -34,7 +34,7 @@ static struct landlock_rules held(void)
     return all;
 }
 
-bool wall_stands(const struct run *run)
+bool backstop_available(const struct run *run)
 {
     return run->plan.backstop.enabled && landlock_version() >= LEAST;
 }
@@ -57,7 +57,7 @@ static void grant_outside(int ruleset, uint64_t rights, const char *path)
 static void grant_inside(int ruleset, uint64_t rights, const char *path)
 {
     struct stat status;
-    char *rest = text("%s", path), *state;
+    char *rest = xasprintf("%s", path), *state;
     int file = open("/", O_PATH | O_CLOEXEC);
     for (char *name = strtok_r(rest, "/", &state); name != NULL && file >= 0; name = strtok_r(NULL, "/", &state)) {
         int above = file;
@@ -72,7 +72,7 @@ static void grant_inside(int ruleset, uint64_t rights, const char *path)
     grant(ruleset, rights, file, path);
 }
 
-int wall_make(const struct run *run, const struct words *shown)
+int backstop_make(const struct run *run, const struct strv *shown)
 {
     const struct landlock_rules all = held();
     int ruleset = landlock_make(&all);
@@ -85,7 +85,7 @@ int wall_make(const struct run *run, const struct words *shown)
     return ruleset;
 }
 
-void wall_own(int ruleset, char *const *own)
+void backstop_own(int ruleset, char *const *own)
 {
     static const struct {
         const char *path;
@@ -105,39 +105,39 @@ void wall_own(int ruleset, char *const *own)
             landlock_path(ruleset, file, DEVICES & files, "the terminal");
 }
 
-void wall_command(struct run *run, int descriptor)
+void backstop_command(struct run *run, int descriptor)
 {
-    struct words all = {0};
-    add(&all, run->command[0]);
-    add(&all, "--wall");
-    add(&all, text("%d", descriptor));
-    add_all(&all, &run->plan.backstop.own);
-    add(&all, "--");
+    struct strv all = {0};
+    strv_push(&all, run->command[0]);
+    strv_push(&all, "--wall");
+    strv_push(&all, xasprintf("%d", descriptor));
+    strv_extend(&all, &run->plan.backstop.own);
+    strv_push(&all, "--");
     for (char **word = run->command + 1; *word != NULL; word++)
-        add(&all, *word);
+        strv_push(&all, *word);
     run->command = all.at;
 }
 
-void wall_hand_over(int ruleset, int descriptor)
+void backstop_hand_over(int ruleset, int descriptor)
 {
     if (ruleset != descriptor && dup2(ruleset, descriptor) < 0)
-        refuse_errno("the sandbox can't be given its second wall");
+        die_errno("the sandbox can't be given its second wall");
     if (ruleset != descriptor)
         close(ruleset);
     if (fcntl(descriptor, F_SETFD, 0) != 0)
-        refuse_errno("the sandbox can't be given its second wall");
+        die_errno("the sandbox can't be given its second wall");
 }
 
-char **wall_inside(char **words)
+char **backstop_enter(char **words)
 {
     int ruleset = words[0] == NULL ? -1 : atoi(words[0]);
     char **behind = words[0] == NULL ? words : words + 1, **own = behind;
     while (*behind != NULL && strcmp(*behind, "--") != 0)
         behind++;
     if (ruleset < 3 || *behind == NULL || fcntl(ruleset, F_SETFD, FD_CLOEXEC) != 0)
-        refuse("this is the part of the launcher that runs inside");
+        die("this is the part of the launcher that runs inside");
     *behind = NULL;
-    wall_own(ruleset, own);
+    backstop_own(ruleset, own);
     landlock_enter(ruleset);
     return behind;
 }

@@ -161,8 +161,8 @@ static void room(size_t ways)
         most = files.rlim_cur < SPARE + ways + EACH ? 1 : (files.rlim_cur - SPARE - ways) / EACH;
     }
     most = most == 0 || most > MOST ? MOST : most;
-    all = take(most * sizeof *all);
-    waiting = take((1 + ways + 2 * most) * sizeof *waiting);
+    all = xcalloc(most * sizeof *all);
+    waiting = xcalloc((1 + ways + 2 * most) * sizeof *waiting);
 }
 
 void carry(const struct way *ways, size_t listening, int until)

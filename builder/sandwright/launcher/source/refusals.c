@@ -1,6 +1,6 @@
 /* What the sandbox was refused, and how often. Names are of those inside: they are written as hexadecimal digits. */
 #define _GNU_SOURCE
-#include "denied.h"
+#include "refusals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ bool filter_parse(const char *bytes, size_t length, struct program *program)
     *program = (struct program){NULL, length / sizeof(struct sock_filter)};
     if (length == 0 || length % sizeof(struct sock_filter) != 0 || program->count > MOST_INSTRUCTIONS - ASKS)
         return false;
-    program->at = take(length);
+    program->at = xcalloc(length);
     memcpy(program->at, bytes, length);
     for (size_t index = 0; index < program->count; index++)
         if (!is_known(&program->at[index], index, program->count))
@@ -145,7 +145,7 @@ static void append(struct program *whole, const struct program *part, bool last)
 
 struct program filters_joined(const struct program *first, const struct program *filters, size_t count)
 {
-    struct program whole = {take(2 * MOST_INSTRUCTIONS * sizeof *whole.at), 0};
+    struct program whole = {xcalloc(2 * MOST_INSTRUCTIONS * sizeof *whole.at), 0};
     if (first != NULL)
         append(&whole, first, true);
     for (size_t index = 0; index < count; index++) {
@@ -169,20 +169,20 @@ static bool map(void)
     return shared != NULL;
 }
 
-void denied_share(void)
+void refusals_share(void)
 {
     memory = memfd_create("denials", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0 || ftruncate(memory, sizeof *shared) != 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0 ||
         !map())
-        refuse_errno("there is no memory for what is refused");
+        die_errno("there is no memory for what is refused");
 }
 
-int denied_memory(void)
+int refusals_memory(void)
 {
     return memory;
 }
 
-bool denied_take(int taken)
+bool refusals_take(int taken)
 {
     struct stat status;
     int seals = fcntl(taken, F_GET_SEALS);
@@ -225,7 +225,7 @@ static void count(const struct refusal *found)
 }
 
 /* Of arguments only a socket's family and kind count: Unix sockets are refused by own_sockets, not by the profile. */
-void denied_call(const struct seccomp_data *call, int error, int which)
+void refusals_add_call(const struct seccomp_data *call, int error, int which)
 {
     bool makes = call->nr == SYS_socket || call->nr == SYS_socketpair;
     bool local = makes && call->arch == NATIVE && (uint32_t)call->args[0] == AF_UNIX;
@@ -234,7 +234,7 @@ void denied_call(const struct seccomp_data *call, int error, int which)
                             .local = !local ? NO_SOCKET : datagrams ? DATAGRAM : LOCAL});
 }
 
-void denied_socket(const char *path, int error)
+void refusals_add_socket(const char *path, int error)
 {
     struct refusal found = {.error = error};
     size_t length = strnlen(path, PATH);
@@ -258,7 +258,7 @@ static void write_one(struct bytes *out, const struct refusal *each)
     bytes_text(out, "\n");
 }
 
-void denied_write(const char *name)
+void refusals_write(const char *name)
 {
     if (shared == NULL || shared->count == 0)
         return;
@@ -267,10 +267,10 @@ void denied_write(const char *name)
         write_one(&out, &shared->each[index]);
     bytes_text(&out, "others %llu\n", (unsigned long long)shared->others);
     if (write_file(AT_FDCWD, name, out.at, out.end, 0600) != 0)
-        say("what was refused can't be told: %s: %s", name, strerror(errno));
+        warn("what was refused can't be told: %s: %s", name, strerror(errno));
 }
 
-void denied_tell(int file)
+void refusals_report(int file)
 {
     static size_t told;
     struct bytes out = {0};
@@ -279,6 +279,6 @@ void denied_tell(int file)
     for (; told < counted(); told++)
         write_one(&out, &shared->each[told]);
     if (write(file, out.at, out.end) != (ssize_t)out.end)
-        say("what was refused can't be told: %s", strerror(errno));
+        warn("what was refused can't be told: %s", strerror(errno));
     free(out.at);
 }

@@ -112,7 +112,7 @@ static void nothing(int number)
     (void)number;
 }
 
-bool calls_begin(void)
+bool notify_threads_start(void)
 {
     struct sigaction interrupts = {.sa_handler = nothing};
     sigaction(INTERRUPT, &interrupts, NULL);
@@ -151,7 +151,7 @@ static void relieve(void)
 }
 
 /* A signal that comes too early for connect(2) is sent again. */
-_Noreturn void *calls_look_after(void *unused)
+_Noreturn void *notify_threads_watch(void *unused)
 {
     (void)unused;
     for (;;) {
@@ -184,7 +184,7 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
     bool recorded = error == 0 && served.recording && !served.broker.keeps && record_call(call, served.connects);
     if (error != 0)
-        denied_call(&call->data, error, which);
+        refusals_add_call(&call->data, error, which);
     else if (served.broker.keeps || (served.connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
     else if (recorded)
@@ -200,7 +200,7 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
         return paths_answer(&served.broker, call, flags);
     if (is_socket_error(&call->data))
         return broker_socket_error(&served.broker, call, flags);
-    return served.broker.keeps ? kept_answer(&served.broker, call)
+    return served.broker.keeps ? socket_broker_answer(&served.broker, call)
                         : broker_address(&served.broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
 }
 

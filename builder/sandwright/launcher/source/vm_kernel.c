@@ -42,12 +42,12 @@ static _Noreturn void become_kernel(const struct machine *machine, const char *p
 {
     static const int kept[] = {LINE};
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    char *const words[] = {(char *)program, text("mem=%sM", memory), "rootfstype=hostfs", "rootflags=/", "rw",
-                           text("init=%s", machine->init), "devtmpfs.mount=0", text("ssl0=fd:%d", LINE), "con=null",
-                           "con0=null,fd:1", "quiet", text("uml_dir=%s/", machine->directory), "panic=-1", "oops=panic",
+    char *const words[] = {(char *)program, xasprintf("mem=%sM", memory), "rootfstype=hostfs", "rootflags=/", "rw",
+                           xasprintf("init=%s", machine->init), "devtmpfs.mount=0", xasprintf("ssl0=fd:%d", LINE), "con=null",
+                           "con0=null,fd:1", "quiet", xasprintf("uml_dir=%s/", machine->directory), "panic=-1", "oops=panic",
                            "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks", "--", (char *)machine->beside, NULL};
-    char *const variables[] = {text("TMPDIR=%s", machine->here != NULL ? paths_memory() : MEMORY),
-                               text("HOME=%s", machine->directory), "PATH=/usr/bin:/bin", NULL};
+    char *const variables[] = {xasprintf("TMPDIR=%s", machine->here != NULL ? paths_memory() : MEMORY),
+                               xasprintf("HOME=%s", machine->directory), "PATH=/usr/bin:/bin", NULL};
     sigset_t none;
     sigemptyset(&none);
     its_line = fcntl(its_line, F_DUPFD_CLOEXEC, LINE + 1);
@@ -63,7 +63,7 @@ static _Noreturn void become_kernel(const struct machine *machine, const char *p
     close_others(kept, 1);
     stay_on_one_processor();
     execve(program, words, variables);
-    say("%s: %s", program, strerror(errno));
+    warn("%s: %s", program, strerror(errno));
     _exit(NOT_RUN);
 }
 
@@ -72,12 +72,12 @@ static void check_memory(const struct machine *machine, const char *memory)
     struct statfs place;
     struct sysinfo all;
     if (statfs(MEMORY, &place) != 0 && machine->here == NULL)
-        refuse_errno("%s", MEMORY);
+        die_errno("%s", MEMORY);
     unsigned long half = machine->here != NULL && sysinfo(&all) == 0
                              ? (all.totalram >> 21) * all.mem_unit
                              : (place.f_blocks >> 10) * ((unsigned long)place.f_bsize >> 10);
     if ((unsigned long)strtol(memory, NULL, 10) > half)
-        refuse("a kernel of its own would get %s MiB, and half of this machine's memory is less", memory);
+        die("a kernel of its own would get %s MiB, and half of this machine's memory is less", memory);
 }
 
 void vm_start(struct machine *machine, const char *program, const char *memory)
@@ -88,10 +88,10 @@ void vm_start(struct machine *machine, const char *program, const char *memory)
         qemu_prepare(memory);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0 || pipe2(consoles, O_CLOEXEC) != 0 ||
         fcntl(lines[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(consoles[0], F_SETFL, O_NONBLOCK) != 0)
-        refuse_errno("no pipe can be made");
+        die_errno("no pipe can be made");
     machine->process = fork();
     if (machine->process < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     if (machine->process == 0)
         become_kernel(machine, program, memory, lines[1], consoles[1]);
     close(lines[1]);

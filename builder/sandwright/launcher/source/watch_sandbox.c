@@ -15,7 +15,7 @@ bool sandbox_open(pid_t number, struct sandbox *sandbox)
 {
     *sandbox = (struct sandbox){-1, (int)syscall(SYS_pidfd_open, number, 0), -1, -1};
     if (sandbox->handle >= 0)
-        sandbox->process = open(text("/proc/%ld", (long)number), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        sandbox->process = open(xasprintf("/proc/%ld", (long)number), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->process >= 0)
         sandbox->mounts = openat(sandbox->process, "mountinfo", O_RDONLY | O_CLOEXEC);
     return sandbox->mounts >= 0;
