@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -76,8 +77,6 @@ def _policy(place: WorkloadPlace, project: Path, network: str) -> ResolvedPolicy
 
 
 def _give(project: Path) -> None:
-    import os  # noqa: PLC0415 - only where it is needed
-
     project.parent.chmod(0o755)
     for path in (project, *project.iterdir()):
         os.chown(path, UID, UID)

@@ -16,7 +16,7 @@ from sandwright.cli.program import main
 from sandwright.errors import HostError, LockError, SandwrightError
 from sandwright.image.engines.context import DockerfileContext
 from sandwright.image.export import save_archive
-from sandwright.image.lock import write_file
+from sandwright.image.lockfile import write_file
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.session import denials

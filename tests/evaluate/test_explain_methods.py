@@ -20,7 +20,8 @@ from sandwright.evaluate.explain.squid import Squid
 from sandwright.launcher.plan import LaunchPlan, plan_bytes
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
-from sandwright.methods.registry import artifacts, explain
+from sandwright.methods.compare import explain
+from sandwright.methods.registry import artifacts
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered

@@ -67,6 +67,7 @@ SIDEWAYS = {
     "nested": {"folding"},
     "documents": {"errors"},
     "resources": {"documents"},
+    "smalljson": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
     "githistory": {"process"},

@@ -13,15 +13,13 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.documents import strictjson
 from sandwright.errors import UsageError
+from sandwright.outputs import write_output
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.rendered import Rendered
 from sandwright.visible import one_line
-
-if TYPE_CHECKING:
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
 
 MANIFEST = "manifest.json"
 """Beside a method's artifacts: the digest of each."""
@@ -51,8 +49,6 @@ class Changes:
 
     def apply(self) -> None:
         """Write and remove. Raise UsageError when the file system refuses."""
-        from sandwright.outputs import write_output  # noqa: PLC0415
-
         try:
             for artifact in self.written:
                 write_output(str(self.directory / artifact.name), artifact.content, mode=artifact.mode)
@@ -71,8 +67,6 @@ class Changes:
 
 def changes(rendered: Rendered, directory: Path) -> Changes:
     """How a directory differs from the rendered artifacts. Raise UsageError for a symbolic link."""
-    from sandwright.render.artifact import json_artifact  # noqa: PLC0415
-
     digests = {artifact.name: artifact.digest for artifact in rendered.artifacts}
     document = {"method": rendered.method, "artifacts": digests}
     manifest = json_artifact(MANIFEST, document, "digests of the artifacts")

@@ -41,6 +41,11 @@ def loads_record(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
     return _read(raw)
 
 
+def dumps(value: object) -> bytes:
+    """The text of a record of ours, in ASCII; half characters stand for bytes of file names (PEP 383)."""
+    return json.dumps(value).encode()
+
+
 def loads_lenient(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
     """The value of a text that another program wrote for us: an engine's answer, a server's, a log's line.
 

@@ -13,8 +13,17 @@ from typing import Annotated
 from sandwright.documents.decode import decode
 from sandwright.documents.model import ValueCheck
 from sandwright.errors import ArchiveRefused, UsageError
-from sandwright.image.lock import Checksum, FormatVersion, PlatformName, Time
-from sandwright.image.lockfile import FILE, SCHEMA, parse_file, read_file, write_file
+from sandwright.image.lockfile import (
+    FILE,
+    SCHEMA,
+    Checksum,
+    FormatVersion,
+    PlatformName,
+    Time,
+    parse_file,
+    read_file,
+    write_file,
+)
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,

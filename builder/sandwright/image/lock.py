@@ -6,35 +6,34 @@ JSON. What is in it decides the image's bytes, so it is checked as strictly as i
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from sandwright.documents.checks import expected
 from sandwright.documents.decode import decode
 from sandwright.documents.document import FieldErrors
 from sandwright.documents.model import ValueCheck
 from sandwright.errors import LockError
+from sandwright.image.baselock import BaseLock
+from sandwright.image.definition import ImageDefinition
 from sandwright.image.lockfile import (
     ARCHITECTURES,
     COMMAND,
     FILE,
     SCHEMA,
+    Checksum,
+    FormatVersion,
+    PlatformName,
+    Time,
     is_count,
-    is_time,
-    known_platform,
     parse_file,
     read_file,
-    read_schema,
+    text_of,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from sandwright.image.baselock import BaseLock
-    from sandwright.image.definition import ImageDefinition
 
 ARCHIVES = ("debian", "debian-security")
 
@@ -42,26 +41,17 @@ _VERSION = r"(?:[0-9]+:)?[0-9][A-Za-z0-9.+~-]*"
 _NAME = r"[a-z0-9][a-z0-9+.-]+"
 
 
-def _text(pattern: str, what: str) -> ValueCheck:
-    compiled = re.compile(pattern)
-    return expected(what, lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None)
-
-
-PackageName = Annotated[str, _text(_NAME, "the name of a package")]
-Version = Annotated[str, _text(_VERSION, "a version")]
-Architecture = Annotated[str, _text("amd64|arm64|all", "an architecture")]
+PackageName = Annotated[str, text_of(_NAME, "the name of a package")]
+Version = Annotated[str, text_of(_VERSION, "a version")]
+Architecture = Annotated[str, text_of("amd64|arm64|all", "an architecture")]
 Bytes = Annotated[int, expected("a number of bytes", is_count)]
 Kibibytes = Annotated[int, expected("a number of KiB", is_count)]
-Sha256 = Annotated[str, _text("[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")]
-Archive = Annotated[str, _text("|".join(ARCHIVES), f"one of {', '.join(ARCHIVES)}")]
+Sha256 = Annotated[str, text_of("[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")]
+Archive = Annotated[str, text_of("|".join(ARCHIVES), f"one of {', '.join(ARCHIVES)}")]
 ArchivePath = Annotated[
-    str, _text(r"pool(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb", "a path like pool/…/name.deb")
+    str, text_of(r"pool(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb", "a path like pool/…/name.deb")
 ]
-Checksum = Annotated[str, _text("sha256:[0-9a-f]{64}", "sha256:…")]
-Suite = Annotated[str, _text("[a-z][a-z0-9-]*", "the code name of a suite")]
-Time = Annotated[int, expected("a time in seconds", is_time)]
-FormatVersion = Annotated[int, ValueCheck(read_schema, raw=True)]
-PlatformName = Annotated[str, ValueCheck(known_platform)]
+Suite = Annotated[str, text_of("[a-z][a-z0-9-]*", "the code name of a suite")]
 
 
 @dataclass(frozen=True, order=True)

@@ -1,13 +1,15 @@
 """The file of a lock in an image's directory: read strictly, written whole or not at all."""
 
-from __future__ import annotations
-
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 from sandwright.documents import strictjson
+from sandwright.documents.checks import expected
 from sandwright.documents.document import Document, without_positions
+from sandwright.documents.model import ValueCheck
 from sandwright.errors import DocumentError, HostError, LockError, Problem
 from sandwright.outputs import write_output
 from sandwright.reading import read_start
@@ -67,15 +69,25 @@ def is_time(value: object) -> bool:
     return is_count(value) and isinstance(value, int) and value < _YEAR_10000
 
 
-def read_schema(value: object) -> int:
-    """The version of the format. Raise ValueError for another one."""
+def _read_schema(value: object) -> int:
     if type(value) is not int or value != SCHEMA:
         raise ValueError(f"this program reads {SCHEMA}")
     return value
 
 
-def known_platform(name: str) -> str:
-    """A platform that can be locked. Raise ValueError for another one."""
+def _known_platform(name: str) -> str:
     if name not in ARCHITECTURES:
         raise ValueError(f"is none of {', '.join(ARCHITECTURES)}")
     return name
+
+
+def text_of(pattern: str, what: str) -> ValueCheck:
+    """Text that a pattern matches whole."""
+    compiled = re.compile(pattern)
+    return expected(what, lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None)
+
+
+Checksum = Annotated[str, text_of("sha256:[0-9a-f]{64}", "sha256:…")]
+Time = Annotated[int, expected("a time in seconds", is_time)]
+FormatVersion = Annotated[int, ValueCheck(_read_schema, raw=True)]
+PlatformName = Annotated[str, ValueCheck(_known_platform)]

@@ -6,22 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from sandwright import lazy
 from sandwright.errors import HostError, RenderError
+from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
 from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.host import MachineFacts
-    from sandwright.inputs import InputTracker
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.names import Outer
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.questions import Question
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.names import Outer
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered
 
 Say = Callable[[str], None]
 """Tells a person one line."""

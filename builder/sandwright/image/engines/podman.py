@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -138,8 +139,6 @@ class PodmanBuilder:
 
     def _check_ids(self) -> None:
         """Without root, the ids of an image are those that /etc/subuid gives the user."""
-        from getpass import getuser  # noqa: PLC0415
-
         user = getuser()
         for file in (Path("/etc/subuid"), Path("/etc/subgid")):
             with contextlib.suppress(OSError):

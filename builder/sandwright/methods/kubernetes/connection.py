@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import urllib3
+
 from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.visible import visible
@@ -123,8 +125,6 @@ class Connection:
         *,
         silence: float = ANSWER,
     ) -> Iterator[Any]:
-        import urllib3  # noqa: PLC0415 - a run of another method needs none of it
-
         configuration = self._client.configuration
         headers = {"Accept": "application/json", "User-Agent": "sandwright", "Content-Type": kind}
         for each in configuration.auth_settings().values():
@@ -159,7 +159,7 @@ def connect(place: Place | None = None) -> Connection:
     """
     try:
         from kubernetes import client, config  # noqa: PLC0415 - an extra
-        from kubernetes.config import kube_config  # noqa: PLC0415
+        from kubernetes.config import kube_config  # noqa: PLC0415 - likewise
     except ImportError as error:
         raise ApiUnreachable(f"the Python package `kubernetes` is not installed: {EXTRA}") from error
     settings = client.Configuration()

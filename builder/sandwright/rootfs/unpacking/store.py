@@ -8,6 +8,7 @@ holds a lock; the next one removes the leftovers of a killed process.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -167,8 +168,6 @@ def remove_tree(path: Path) -> None:
 
 def _on_disk(directory: Path) -> None:
     """Wait until everything that was written to the directory's file system is on its disk: syncfs(2)."""
-    import ctypes  # noqa: PLC0415 - only who makes something needs it
-
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         library = ctypes.CDLL(None, use_errno=True)

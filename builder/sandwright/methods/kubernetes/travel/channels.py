@@ -65,7 +65,7 @@ def program(
     Raise ApiRefused, ApiUnreachable.
     """
     from kubernetes.stream.ws_client import create_websocket  # noqa: PLC0415 - an extra
-    from websocket import WebSocketBadStatusException  # noqa: PLC0415
+    from websocket import WebSocketBadStatusException  # noqa: PLC0415 - comes with it
 
     configuration = connection.configuration
     headers = {"sec-websocket-protocol": "v4.channel.k8s.io"}
@@ -102,7 +102,7 @@ def exit_status(data: bytes) -> int:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    from websocket import WebSocketBadStatusException, WebSocketException  # noqa: PLC0415
+    from websocket import WebSocketBadStatusException, WebSocketException  # noqa: PLC0415 - an extra
 
     try:
         yield
