@@ -22,7 +22,7 @@ from sandwright.inputs import InputTracker, is_cover, sockets_of
 from sandwright.policy import nested, planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
-from sandwright.policy.hidden import hidden_of_host, hidden_paths
+from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
@@ -421,7 +421,7 @@ def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += [*hidden_paths(), *hidden_of_host()] if facts.os == "linux" else ()
+    own += [*hidden_paths(), *hidden_of_host(), *_network_devices()] if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
@@ -434,6 +434,13 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found
+
+
+def _network_devices() -> list[str]:
+    """The links to physical network devices; those of containers come and go, and lie in one directory."""
+    folder = NETWORK[0]
+    links = [f"{folder}/{name}" for name in sorted(_names(folder))]
+    return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]
 
 
 def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict[str, str]:
