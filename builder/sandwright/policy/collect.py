@@ -175,15 +175,22 @@ def _with_trusted(
     facts: HostFacts, files: Iterable[str], inputs: InputTracker, *, account: bool
 ) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
-    home, known = facts.account_home, places.remembered() if account else {}
-    if account:
-        inputs.ask("digest", places.memory())
+    home, known = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
         reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
         reserved_readonly=_unique(places.readonly(), known.get("readonly", ()), home, READONLY),
         trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
     )
+
+
+def _remembered(inputs: InputTracker) -> dict[str, list[str]]:
+    """The directories of earlier runs that are there; one that comes back changes the answer."""
+    inputs.ask("digest", places.memory())
+    return {
+        kind: [path for path in paths if inputs.ask("type", path) == stat.S_IFDIR]
+        for kind, paths in places.remembered().items()
+    }
 
 
 def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
