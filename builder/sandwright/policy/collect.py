@@ -167,7 +167,10 @@ def _with_reserved(
     for directory, path in found.items():
         if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
-                places.make(directory)
+                if directory in facts.trusted:  # images of a build, which other users may read
+                    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
+                else:
+                    places.make(directory)
     return observe(facts, found, inputs=inputs)
 
 
