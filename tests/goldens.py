@@ -22,7 +22,7 @@ from pathlib import Path
 from recorded import bytes_of, decoded, encoded, lines_of, split
 from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
-from sandwright.launcher import LAUNCH
+from sandwright.launcher import LAUNCH, LAUNCH_INIT
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostFacts
@@ -111,7 +111,8 @@ def _artifacts(case: str, method: str) -> dict[str, bytes]:
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     form = method == "devcontainer"
     artifacts = artifacts_of(policy, method) if form else render(policy, method).artifacts
-    programs = json.loads(LAUNCH.record.read_text())["programs"].values()
+    records = [json.loads(each.record.read_text()) for each in (LAUNCH, LAUNCH_INIT)]
+    programs = {digest for each in records for digest in each["programs"].values()}
     return {
         each.name: each.content
         for each in artifacts

@@ -115,23 +115,24 @@ def memory() -> str:
 
 
 def remembered() -> dict[str, list[str]]:
-    """The directories of earlier runs that are still there, by what is reserved of them."""
+    """The directories of earlier runs, also those that are gone, by what is reserved of them."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
 
     try:
         with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = smalljson.loads(file.read())
-        return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError):
         return {}
+    return data if isinstance(data, dict) else {}
 
 
 def remember(directories: Mapping[str, Iterable[str]]) -> None:
-    """Add to them. Raise HostError when they can't be written."""
+    """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
 
     before = remembered()
-    now = {kind: sorted({*before.get(kind, ()), *paths}) for kind, paths in directories.items()}
+    known = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
+    now = {kind: sorted({*known[kind], *paths}) for kind, paths in directories.items()}
     if now != before:
         write(memory(), smalljson.dumps(now))
 

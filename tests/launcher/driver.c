@@ -17,11 +17,11 @@ static struct run run = {
 
 static bool set_field(const char *name, char *value)
 {
-#define SET_WORD(label, at) if (strcmp(name, label) == 0) return at = value, true;
-#define SET_WORDS(label, at) if (strcmp(name, label) == 0) return strv_push(&at, value), true;
-#define SET_PAIRS(label, at) SET_WORDS(label, at)
-#define SET_NUMBER(label, at) if (strcmp(name, label) == 0) return at = atol(value), true;
-#define SET_FLAG(label, at) if (strcmp(name, label) == 0) return at = true, true;
+#define SET_WORD(label, into) if (strcmp(name, label) == 0) return into = value, true;
+#define SET_WORDS(label, into) if (strcmp(name, label) == 0) return strv_push(&into, value), true;
+#define SET_PAIRS(label, into) SET_WORDS(label, into)
+#define SET_NUMBER(label, into) if (strcmp(name, label) == 0) return into = atol(value), true;
+#define SET_FLAG(label, into) if (strcmp(name, label) == 0) return into = true, true;
 #define FIELD(kind, field) SET_##kind(#field, run.plan.field)
 #define IN(section, kind, field) SET_##kind(#section "." #field, run.plan.section.field)
 #define SECTION(name)

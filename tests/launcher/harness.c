@@ -117,11 +117,11 @@ static void show_plan(char *content, size_t length)
         return;
     }
     show("right:");
-#define SHOW_WORD(label, at) if (at != NULL) show(" " label "=%s", at);
-#define SHOW_WORDS(label, at) for (size_t index = 0; index < at.count; index++) show(" " label "=%s", at.at[index]);
-#define SHOW_PAIRS(label, at) SHOW_WORDS(label, at) if (at.count % 2 != 0) abort();
-#define SHOW_NUMBER(label, at) if (at >= 0) show(" " label "=%ld", at);
-#define SHOW_FLAG(label, at) if (at) show(" " label);
+#define SHOW_WORD(label, field) if (field != NULL) show(" " label "=%s", field);
+#define SHOW_WORDS(label, field) for (size_t index = 0; index < field.count; index++) show(" " label "=%s", field.at[index]);
+#define SHOW_PAIRS(label, field) SHOW_WORDS(label, field) if (field.count % 2 != 0) abort();
+#define SHOW_NUMBER(label, field) if (field >= 0) show(" " label "=%ld", field);
+#define SHOW_FLAG(label, field) if (field) show(" " label);
 #define FIELD(kind, name) SHOW_##kind(#name, plan.name)
 #define IN(section, kind, name) SHOW_##kind(#section "." #name, plan.section.name)
 #define SECTION(name)

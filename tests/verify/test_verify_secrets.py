@@ -106,7 +106,7 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
         lambda subject, artifacts: _writing(f'"{subject.fixture.write}/log"')(subject, artifacts), "inside",
     ),
     "the shims' place on PATH": (
-        launcher("bwrap.c", 'xasprintf("%s/bin:%s", shims_place(run),', 'xasprintf("%.*s%s", 0, shims_place(run),'),
+        launcher("bwrap.c", '("%s/bin:%s", shims_place(run),', '("%.*s%s", 0, shims_place(run),'),
         "gone refused two-tokens",
     ),
     "the check for a bridge": (

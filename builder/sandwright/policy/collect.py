@@ -22,7 +22,7 @@ from sandwright.inputs import InputTracker
 from sandwright.policy import nested, planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.hidden import hidden_of_host, hidden_paths
+from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
@@ -169,7 +169,10 @@ def _with_reserved(
     for directory, path in found.items():
         if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
-                places.make(directory)
+                if directory in facts.trusted:  # images of a build, which other users may read
+                    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
+                else:
+                    places.make(directory)
             inputs.forget(directory)
     return observe(facts, found, inputs=inputs)
 
@@ -178,15 +181,22 @@ def _with_trusted(
     facts: HostFacts, files: Iterable[str], inputs: InputTracker, *, account: bool
 ) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
-    home, known = facts.account_home, places.remembered() if account else {}
-    if account:
-        inputs.content(places.memory())
+    home, known = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
         reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
         reserved_readonly=_unique(places.readonly(), known.get("readonly", ()), home, READONLY),
         trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
     )
+
+
+def _remembered(inputs: InputTracker) -> dict[str, list[str]]:
+    """The directories of earlier runs that are there; one that comes back changes the answer."""
+    inputs.content(places.memory())
+    return {
+        kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
+        for kind, paths in places.remembered().items()
+    }
 
 
 def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -410,7 +420,7 @@ def is_passable(path: str, inputs: InputTracker) -> bool:
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += [*hidden_paths(), *hidden_of_host()] if facts.os == "linux" else ()
+    own += [*hidden_paths(), *hidden_of_host(), *_network_devices()] if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
@@ -423,6 +433,13 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found
+
+
+def _network_devices() -> list[str]:
+    """The links to physical network devices; those of containers come and go, and lie in one directory."""
+    folder = Path(NETWORK[0])
+    links = sorted(str(path) for path in folder.iterdir()) if folder.is_dir() else []
+    return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]
 
 
 def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict[str, str]:

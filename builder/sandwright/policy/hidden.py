@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import followed
 from sandwright.resources import data_json
 
 NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
@@ -21,6 +23,13 @@ def hidden_paths() -> Mapping[str, str]:
 def hidden_of_host() -> Mapping[str, str]:
     """What is hidden besides where the host's own /sys is shown, with the reason."""
     return _rows("masked_of_host")
+
+
+def network_devices(facts: HostFacts) -> list[str]:
+    """The directories that describe physical network devices: links in /sys/class/net lead into them."""
+    links = (path for path in facts.entries if path.startswith(f"{NETWORK[0]}/"))
+    found = {followed(path, facts)[0].rpartition("/")[0] for path in links}
+    return sorted(path for path in found if path.endswith("/net") and path not in NETWORK)
 
 
 def _rows(name: str) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
+from sandwright.prebuilt import PrebuiltProgram
 from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
@@ -85,19 +86,29 @@ def socket_plan(policy: ResolvedPolicy) -> SocketPlan:
 
 
 def launch_program(
-    policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact], purpose: str
-) -> tuple[Artifact, Artifact]:
+    policy: ResolvedPolicy,
+    plan: LaunchPlan,
+    others: Sequence[Artifact],
+    purpose: str,
+    *,
+    inside: PrebuiltProgram | None = None,
+) -> tuple[Artifact, ...]:
     """`launch`, the program for the policy's host, and `launch.plan`, by which it checks `others` too.
 
-    Raise RenderError for a processor that has no such program.
+    `inside` is the program that a sandbox starts first; like `launch`, it stands in no plan: whoever can
+    replace it can replace both. Raise RenderError for a processor that has no such programs.
     """
-    program = LAUNCH.path(f"linux/{architecture(policy)}").read_bytes()
+    programs = [_program(policy, LAUNCH, purpose)]
+    if inside is not None:
+        programs.append(_program(policy, inside, "starts the command inside"))
     sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in others)
     content = plan_bytes(dataclasses.replace(plan, artifacts=sums))
-    return (
-        Artifact(LAUNCH.name, program, purpose, executable=True),
-        Artifact(NAME, content, "what launch does"),
-    )
+    return (*programs, Artifact(NAME, content, "what launch does"))
+
+
+def _program(policy: ResolvedPolicy, program: PrebuiltProgram, purpose: str) -> Artifact:
+    content = program.path(f"linux/{architecture(policy)}").read_bytes()
+    return Artifact(program.name, content, purpose, executable=True)
 
 
 def writable_directories(policy: ResolvedPolicy) -> list[str]:

@@ -129,7 +129,7 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
         put_mount(out, xasprintf("/%s", bundle->shown.at[index]), xasprintf("%s/%s", bundle->image, bundle->shown.at[index]), "");
     for (size_t index = 0; index < bundle->laid.count; index += 2)
         put_mount(out, bundle->laid.at[index], bundle->laid.at[index + 1], "\"noexec\", ");
-    put_mount(out, BUNDLE_INIT, xasprintf("%s/launch", run->directory), "");
+    put_mount(out, BUNDLE_INIT, xasprintf("%s/launch-init", run->directory), "");
     if (run->terminal)
         put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
     if (run->plan.shims.enabled)

@@ -17,7 +17,7 @@
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
 enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 100, GUEST = CONFINED,
-       WALL = CONFINED + 3 };
+       WALL = CONFINED + 2 };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
@@ -46,6 +46,11 @@ static void lay_over(const char *artifact, const char *place, const struct run *
         strv_extend(&given, &(struct strv){(char **)bind, 3});
 }
 
+static char *inside_program(const struct run *run)
+{
+    return xasprintf("%s/%s", run->directory, has_kernel(run) ? "launch-vm" : "launch-init");
+}
+
 static void bwrap_check(struct run *run)
 {
     if ((program = find_program(run, "bwrap")) == NULL)
@@ -61,7 +66,7 @@ static void bwrap_check(struct run *run)
         strv_push(&given, value + 1);
     }
     /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
-    char *const first_bind[] = {"--as-pid-1", "--ro-bind", xasprintf("%s/launch", run->directory), (char *)INIT};
+    char *const first_bind[] = {"--as-pid-1", "--ro-bind", inside_program(run), (char *)INIT};
     strv_extend(&given, &(struct strv){(char **)first_bind, 4});
     const char *stop_word = run->terminal ? xasprintf("%d", STOP_FD) : "-";
     if (has_kernel(run))
@@ -72,6 +77,8 @@ static void bwrap_check(struct run *run)
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
         shims_command(run, false);
+        if (run->plan.shims.loopback)
+            put_before(run, (char *[]){(char *)INIT}, 1);
         char *const bind[] = {"--ro-bind", getenv("SANDWRIGHT_SHIMS"), (char *)shims_place(run), "--setenv", "PATH"};
         strv_extend(&given, &(struct strv){(char **)bind, 5});
         strv_push(&given, xasprintf("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
@@ -184,7 +191,7 @@ static _Noreturn void become(struct run *run, bool tries)
 static void make_wall(const struct run *run)
 {
     struct strv shown = {0};
-    strv_push(&shown, xasprintf("%s/launch", run->directory));
+    strv_push(&shown, inside_program(run));
     if (run->plan.shims.enabled)
         strv_push(&shown, getenv("SANDWRIGHT_SHIMS"));
     if (run->plan.names.resolver_place != NULL)

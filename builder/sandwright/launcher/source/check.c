@@ -32,29 +32,6 @@ static int channel(const struct run *run)
     return (int)number;
 }
 
-void put_before(struct run *run, char *const *words, size_t count)
-{
-    struct strv command = {0};
-    strv_extend(&command, &(struct strv){(char **)words, count});
-    for (char **word = run->command; *word != NULL; word++)
-        strv_push(&command, *word);
-    run->command = command.at;
-}
-
-void close_others(const int *kept, size_t count)
-{
-    for (int first = 3, next; first < INT_MAX; first = next + 1) {
-        next = INT_MAX;
-        for (size_t index = 0; index < count; index++)
-            if (kept[index] >= first && kept[index] < next)
-                next = kept[index];
-        if (next > first && syscall(SYS_close_range, (unsigned)first, (unsigned)next - 1, 0) != 0)
-            die_errno("what is open can't be closed, and would be open inside");
-        if (next == INT_MAX)
-            return;
-    }
-}
-
 /* A directory of the host is a way to all that is above it, by its `..`. */
 void check_descriptors(struct run *run)
 {

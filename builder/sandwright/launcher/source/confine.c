@@ -1,7 +1,6 @@
 /* The filters of what is about to run, with a listener that goes to the supervisor outside (notify.c): refusals are asked,
  * and connect(2) where the supervisor connects.
- * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND...: the first program inside bubblewrap. It does so, and becomes the
- * command. */
+ * It is done by the first program inside bubblewrap (init/source/main.c), and by the child itself under landlock and `user`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -214,42 +213,4 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
     if (!hand_over(channel, listener))
         _exit(NOT_RUN); /* the supervisor has said why */
     close(listener);
-}
-
-static struct program read_filter(int file)
-{
-    static char bytes[MOST_INSTRUCTIONS * sizeof(struct sock_filter)];
-    struct program filter;
-    ssize_t got = read(file, bytes, sizeof bytes);
-    if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
-        die("the filter can't be read");
-    return filter;
-}
-
-struct program read_filter_file(const char *path)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        die_errno("%s", path);
-    struct program filter = read_filter(file);
-    close(file);
-    return filter;
-}
-
-_Noreturn void confine(char **words)
-{
-    int files[3]; /* this program, the supervisor's channel, the sandbox's own filter */
-    bool connects = words[0] != NULL && strcmp(words[0], "connects") == 0;
-    for (int index = 0; index < 3; index++) {
-        files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
-        if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
-            die("this is the part of the launcher that runs inside");
-    }
-    if (words[4] == NULL)
-        die("give a command to run");
-    struct program filter = read_filter(files[2]);
-    confine_self(files[1], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
-    for (int index = 0; index < 3; index++)
-        close(files[index]);
-    exec_command(words + 4, environ);
 }

@@ -188,7 +188,7 @@ static void add_init(struct run *run)
 {
     char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
                                                                     "/.sandwright-bell"};
-    add_file(xasprintf("%s/launch", run->directory), "dst=/.sandwright-init");
+    add_file(xasprintf("%s/launch-init", run->directory), "dst=/.sandwright-init");
     if (run->terminal) {
         run->stop_fd = make_stop_file(stop_fd);
         add_file(stop_fd, "dst=/.sandwright-bell");

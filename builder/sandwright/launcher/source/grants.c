@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "landlock.h"
+#include "launch.h"
 
 enum grant { INHERITED, HIDE, READ, WRITE, DEVICE, TERMINAL };
 static const char *const names[] = {"", "hide", "read", "write", "device", "terminal"};

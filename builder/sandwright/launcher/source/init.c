@@ -7,8 +7,7 @@
  * that has lost its parent, hands signals on, and is never ended by one, as process 1 is not (pid_namespaces(7)).
  *
  * STOP_FD is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
- * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor. `--init-named` waits until
- * somebody answers questions for names.
+ * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,15 +15,12 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch.h"
-
-enum { NAMED = 30000 }; /* milliseconds */
 
 /* ---- the job */
 static bool controls(void)
@@ -152,36 +148,8 @@ _Noreturn void init_main(char **words)
     lead(words + 1, environ);
 }
 
-/* In a container that an engine has started, the launcher comes to the network when this process is there already. */
-_Noreturn void init_named(char **words)
-{
-    for (long until = milliseconds() + NAMED;; poll(NULL, 0, 2)) {
-        char *bound = read_file(AT_FDCWD, "/proc/self/net/udp", 1 << 16, NULL);
-        if (bound != NULL && strstr(bound, ":0035 ") != NULL) /* 53 */
-            init_main(words);
-        free(bound);
-        if (milliseconds() > until)
-            die("names are not resolved inside");
-    }
-}
-
 _Noreturn void init_here(int stop_number, char **command, char *const *variables)
 {
     take_stop(xasprintf("%d", stop_number));
     lead(command, variables);
-}
-
-/* Puts it before the command. */
-void init_command(struct run *run, const char *program, const char *stop_word)
-{
-    char *const words[] = {(char *)program, "--init", (char *)stop_word};
-    put_before(run, words, sizeof words / sizeof *words);
-}
-
-int make_stop_file(const char *path)
-{
-    int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (write_file(AT_FDCWD, path, "\n", 1, 0444) != 0 || rung < 0 || inotify_add_watch(rung, path, IN_ACCESS) < 0)
-        die_errno("nothing can tell that the command has stopped");
-    return rung;
 }

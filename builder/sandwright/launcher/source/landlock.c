@@ -22,80 +22,16 @@
 
 #include "refusals.h"
 #include "landlock.h"
+#include "launch.h"
 #include "paths.h"
 #include "vm_ports.h"
 
-enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
-enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
 enum { PATIENCE = 5000 }; /* milliseconds */
 
 static int ours = -1, enders = -1; /* the ends of the ender's socket */
 static int stop_fd[2] = {-1, -1};     /* a pipe: init writes when the command stops */
 static struct strv variables;
 static const char *kernel; /* the program of a kernel of the command's own (vm.c), which is what runs under the rules then */
-
-/* ---- the kernel's Landlock */
-const char *landlock_lacks(int version)
-{
-    static const char *const lacks[] = {
-        [1] = "it can't tell moves between directories", [2] = "it doesn't hold truncation",
-        [3] = "it doesn't hold TCP",                     [4] = "it doesn't hold requests to devices",
-        [5] = "it doesn't hold signals and abstract sockets",
-    };
-    if (version >= LANDLOCK_NEEDED)
-        return NULL;
-    if (version == -ENOSYS)
-        return "this kernel has no Landlock, or a filter of system calls keeps it away";
-    if (version == -EOPNOTSUPP)
-        return "Landlock is off: the kernel's parameter lsm= leaves it out";
-    if (version <= 0)
-        return xasprintf("Landlock can't be used here: %s", strerror(-version));
-    return xasprintf("this kernel's Landlock has version %d, and %d is needed (Linux 6.12): %s", version, LANDLOCK_NEEDED,
-                lacks[version]);
-}
-
-int landlock_version(void)
-{
-    long version = syscall(CREATE_RULESET, NULL, 0, QUERY_VERSION);
-    return version < 0 ? -errno : (int)version;
-}
-
-int landlock_make(const struct landlock_rules *rules)
-{
-    int ruleset = (int)syscall(CREATE_RULESET, rules, sizeof *rules, 0);
-    if (ruleset < 0)
-        die_errno("Landlock makes no rules");
-    return ruleset;
-}
-
-void landlock_path(int ruleset, int file, uint64_t rights, const char *path)
-{
-    struct stat status;
-    struct __attribute__((packed)) {
-        uint64_t allowed;
-        int32_t parent;
-    } rule = {rights, file};
-    if (fstat(file, &status) == 0 && !S_ISDIR(status.st_mode))
-        rule.allowed &= MAY_EXECUTE | MAY_WRITE | MAY_READ | MAY_TRUNCATE | MAY_CONTROL_DEVICE;
-    if (syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) != 0)
-        die_errno("Landlock takes no rule for %s", *path == '\0' ? "/" : path);
-}
-
-void landlock_port(int ruleset, uint64_t right, const char *port)
-{
-    struct {
-        uint64_t allowed, port;
-    } rule = {right, strtoul(port, NULL, 10)};
-    if (syscall(ADD_RULE, ruleset, NET_PORT, &rule, 0) != 0)
-        die_errno("Landlock takes no rule for port %s", port);
-}
-
-void landlock_enter(int ruleset)
-{
-    if (syscall(RESTRICT_SELF, ruleset, 0) != 0)
-        die_errno("Landlock can't be turned on");
-    close(ruleset);
-}
 
 /* ---- the launcher, and the monitor */
 static const char *temporary(const struct run *run)
@@ -241,19 +177,6 @@ static void limit(int resource, rlim_t most, const char *name)
         die_errno("resources.%s can not be set", name);
 }
 
-/* Who isn't root can't empty the bounding set, from which no_new_privs lets nobody take anything. */
-void drop_all_rights(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
-        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EPERM)
-            die_errno("rights can not be given up");
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 || syscall(SYS_capset, &header, none) != 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        die_errno("rights can not be given up");
-}
-
 static void grant_own_directory(const struct run *run, int ruleset)
 {
     int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
@@ -352,7 +275,8 @@ static void landlock_start(struct run *run)
     add_settings(run);
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
     int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.landlock.ports_closed ? ALL_PORTS : 0);
-    drop_all_rights();
+    if (!drop_capabilities())
+        die_errno("rights can not be given up");
     if (run->plan.sockets.supervised)
         above = notify_above(run, files);
     else

@@ -22,10 +22,10 @@
 #include <sys/types.h>
 
 #include "bytes.h"
+#include "log.h"
 #include "plan.h"
 #include "utils.h"
 
-enum { TIME_UP = 124, NOT_RUN = 125, KILLED = 137 }; /* exit statuses that are ours */
 
 /* ---- one run */
 struct method;
@@ -88,20 +88,9 @@ struct method {
     bool (*again)(struct run *);              /* monitor: nothing was run, and a new start may do (at most 3) */
 };
 extern const struct method bwrap_method, runtime_method, engine_method, user_method, landlock_method;
-int exit_status(int status); /* 128 + n for signals */
-
-/* ---- log.c. All that is said begins with "sandbox: "; what is no printable ASCII is shown as ?. */
-void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void warn_again(int words); /* what another process has said to a file, which is closed */
-/* Says it and leaves with 125: in the launcher by exit, in the monitor after it has cleaned up, in a child by _exit. */
-_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */
-extern void (*leave)(int status); /* never returns */
 
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
-void put_before(struct run *run, char *const *words, size_t count); /* the command */
-void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
 const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
 bool is_writable_inside(const struct run *run, const char *path);
@@ -111,6 +100,7 @@ void check_paths(struct run *run);       /* plan.absent, there_directories, ther
 
 /* ---- privileges.c: false and errno. No program can give new rights afterwards. */
 bool keep_capabilities(uint64_t kept);    /* a bit each, and no others */
+bool drop_capabilities(void);             /* all, now and later */
 uint64_t effective_capabilities(void);
 /* These groups and no others; `kept` stay in the bounding set, too. */
 bool become_account(uid_t user, gid_t group, const gid_t *groups, size_t count, uint64_t kept);
@@ -143,13 +133,19 @@ void make_placeholders(struct run *run);  /* launcher or monitor, after the moni
 /* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
 bool remove_placeholders(struct run *run, bool wait);
 
+/* ---- command.c: what is put before the command */
+void put_before(struct run *run, char *const *words, size_t count);
+void command_insert(struct run *run, char *const *words, size_t count); /* behind the program that runs inside */
+void init_command(struct run *run, const char *program, const char *stop_word);
+int make_stop_file(const char *path); /* whose reading is seen by what is given */
+
 /* ---- exec.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
 _Noreturn void exec_command(char **command, char *const *environment);
 
 /* ---- notify.c, confine.c. A process of its own counts what the filters refuse to all that runs inside, and, with
  * plan.sockets.supervised, answers its connect(2). */
 void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
-/* Launcher: puts `launch --confine` before the command, which finds three descriptors from this one on. */
+/* Launcher: the program inside confines itself first, and finds two descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
 void notify_start(struct run *run);        /* monitor, before each start of the child: forks the supervisor */
 /* Or: a socket at which a runtime of ours hands over the listener (`listenerPath` of its configuration). `apart`: it can't look
@@ -161,8 +157,6 @@ void notify_confine(void);                 /* or child, in place of --confine: l
 int notify_channel(void);                  /* which it needs for that */
 void notify_started(void);                 /* monitor, after the child was forked */
 void notify_end(void);                     /* monitor */
-_Noreturn void confine(char **words);      /* inside */
-_Noreturn void restrict_main(char **words); /* restrict.c: a program of the host */
 /* landlock: forks the command's process, in which alone it returns, with the supervisor's number; this one becomes the supervisor,
  * under the rules of `ruleset`, hands signals on and ends as the command did. */
 pid_t notify_above(const struct run *run, int ruleset);
@@ -178,11 +172,20 @@ void ignore_signals(void);                /* in what must not end by what ends t
 void restore_signals(void);               /* in what will be somebody else's program: as they were given to us */
 _Noreturn void keep(struct run *run, int socket);
 void tell_stopped(void);                  /* monitor: the command has stopped */
-bool launcher_there(void);                /* monitor: the launcher hasn't ended */
-long milliseconds(void);                  /* of a clock that nobody sets */
+/* What a monitor knows of its launcher: `may_give_up` is called while something is waited for that is prepared. */
+struct launcher_link {
+    int socket;
+    bool gone, prepares;
+    unsigned long pending; /* signals that found nobody, by bits */
+    void (*may_give_up)(void);
+};
+enum { LAUNCHER_RETRY = 20 };             /* milliseconds between two tries to hand a signal on */
+void launcher_link(struct launcher_link *link);
+bool launcher_there(void);                /* monitor: it hasn't ended */
 size_t children_of(pid_t process, pid_t *found, size_t most);
 pid_t parent_of(pid_t process);           /* 0 without */
 void spare_children(void);                /* launcher: those that it has now aren't ended */
+void leave_alone(pid_t child);            /* it ends by itself, and nobody waits for it; 0: none */
 bool end_descendants(void);               /* kills all below this process; false if some can't be ended */
 /* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
  * `leave`; it has the signals of the caller, and standard descriptors of ours. */
@@ -202,21 +205,17 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
 _Noreturn void init_main(char **words);
 _Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names.patterns says */
 _Noreturn void init_here(int stop_fd, char **command, char *const *variables); /* without a program between */
-void init_command(struct run *run, const char *program, const char *stop_word); /* puts it before the command */
 void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */
 void job_begin(pid_t job);                /* both sides of a fork: 0 in the child */
 void job_signal(pid_t job, int number, bool *stopped);
-int make_stop_file(const char *path);          /* a file, whose reading is seen by what is given */
 
 /* ---- vm.c: a kernel of the command's own (plan.vm.kernel), in bubblewrap's sandbox */
 const char *vm_guest(const struct run *run); /* the first program there, an artifact that was looked at: its path */
-/* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
+/* Launcher: puts `INIT ...` (launch-vm) before the command, and what it needs into bubblewrap's arguments. */
 void vm_command(struct run *run, struct strv *given, const char *init, const char *stop_word, const char *filter,
                 const char *ways);
-_Noreturn void vm_main(char **words);     /* the first process of bubblewrap's sandbox */
-/* Or under landlock, child: the same, with the `program` of the kernel. `stop_fd` is -1 without; `own` is a directory of the run's. */
+/* vm_landlock.c, child: the same here, with the `program` of the kernel. `stop_fd` is -1 without; `own` is a directory of the run's. */
 _Noreturn void vm_here(struct run *run, int stop_fd, int ways, const char *program, const char *own, char *const *variables);
-_Noreturn void snapshot_main(char **words); /* qemu.c */
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */
@@ -251,7 +250,6 @@ struct watch {
 };
 void watch_start(struct run *run, struct watch *watch);
 bool watch_mounted(struct watch *watch); /* waits for its word */
-bool watch_leaves(pid_t process);        /* it has said that all was well: nobody waits for it */
 int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
 /* ---- post_run.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */

@@ -1,10 +1,4 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
- * launch --init STOP_FD COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
- * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
- * launch --wall RULES OWN ... -- --init or --confine ...: the same behind a second wall (backstop.c).
- * launch --restrict RULE ... -- COMMAND ...: a program of the host under Landlock and a filter (restrict.c).
- * launch --vm ...: what starts a kernel of the command's own (vm.c).
- * launch --snapshot ...: a machine that QEMU restores from then on (qemu.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -189,23 +183,6 @@ static int clean_up(void)
 
 int main(int count, char **words)
 {
-    if (count > 1 && strcmp(words[1], "--wall") == 0) {
-        char **behind = backstop_enter(words + 2);
-        count -= (int)(behind - words);
-        words = behind;
-    }
-    if (count > 1 && strcmp(words[1], "--init") == 0)
-        init_main(words + 2);
-    if (count > 1 && strcmp(words[1], "--init-named") == 0)
-        init_named(words + 2);
-    if (count > 2 && strcmp(words[1], "--confine") == 0)
-        confine(words + 2);
-    if (count > 2 && strcmp(words[1], "--restrict") == 0)
-        restrict_main(words + 2);
-    if (OWN_KERNELS && count > 1 && strcmp(words[1], "--vm") == 0)
-        vm_main(words + 2);
-    if (OWN_KERNELS && count > 1 && strcmp(words[1], "--snapshot") == 0)
-        snapshot_main(words + 2);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);

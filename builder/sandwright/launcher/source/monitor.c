@@ -11,22 +11,22 @@
 #include "launch.h"
 #include "vm_ports.h"
 
-enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
+enum { PATIENCE = 2000, GRACE = 10000, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
 
 static struct run *kept;
-static int to_launcher = -1, children = -1, timer = -1;
-static bool gone, late, began; /* the launcher; the time; the child */
+static void may_give_up(void);
+static struct launcher_link launcher = {.socket = -1, .may_give_up = may_give_up};
+static int children = -1, timer = -1;
+static bool late, began;       /* the time; the child */
 static bool stop_told;         /* and the launcher hasn't said that it goes on */
 static int watched;            /* what the watch said at its end, where that decides */
-static unsigned long pending;  /* signals that found nobody, by bits */
 static long patience, grace, last; /* until when, 0 without; `last`: for the child, since it was ended */
-static bool ending;            /* nothing is waited for any more that was begun before */
 
 /* ---- the run */
 static void tell(int kind, int value)
 {
     struct message message = {kind, value};
-    (void)!send(to_launcher, &message, sizeof message, MSG_NOSIGNAL);
+    (void)!send(launcher.socket, &message, sizeof message, MSG_NOSIGNAL);
 }
 
 /* Once until the launcher goes on: a command could fill the socket, and what it is told last is the status. */
@@ -35,12 +35,6 @@ void tell_stopped(void)
     if (!stop_told && kept->terminal)
         tell(STOPPED, 0);
     stop_told = true;
-}
-
-bool launcher_there(void)
-{
-    struct pollfd each = {.fd = to_launcher, .events = POLLRDHUP};
-    return !gone && (poll(&each, 1, 0) <= 0 || (each.revents & (POLLHUP | POLLRDHUP | POLLERR)) == 0);
 }
 
 static _Noreturn void tell_status(int status)
@@ -68,7 +62,7 @@ static void kill_child(struct run *run)
 
 static void end_run(struct run *run)
 {
-    ending = true;
+    launcher.prepares = false;
     if (run->method->end != NULL)
         run->method->end(run);
     kill_child(run);
@@ -78,13 +72,13 @@ static void end_run(struct run *run)
 static _Noreturn void end_monitor(int status)
 {
     leave = tell_status;
-    ending = true;
+    launcher.prepares = false;
     kill_child(kept);
     ended_watch(kept);
     bool all = kept->over || end_descendants();
     if (kept->method->clean != NULL)
         kept->method->clean(kept);
-    remove_placeholders(kept, gone || status == NOT_RUN);
+    remove_placeholders(kept, launcher.gone || status == NOT_RUN);
     if (!all)
         warn("not all processes of the run could be ended");
     if (late)
@@ -111,7 +105,7 @@ static void take_signal(int number)
 {
     if (number <= 0 || number >= 64)
         return;
-    pending |= 1UL << number;
+    launcher.pending |= 1UL << number;
     patience = milliseconds() + PATIENCE;
     if ((number == SIGTERM || number == SIGHUP) && grace == 0) {
         grace = milliseconds() + GRACE;
@@ -123,12 +117,12 @@ static void take_signal(int number)
 static void deliver_pending(struct run *run)
 {
     for (int number = 1; number < 64; number++) {
-        if ((pending & 1UL << number) == 0)
+        if ((launcher.pending & 1UL << number) == 0)
             continue;
         bool there = run->method->deliver != NULL ? run->method->deliver(run, number) : kill(run->child, number) == 0;
         if (!there && milliseconds() < patience)
             continue;
-        pending &= ~(1UL << number);
+        launcher.pending &= ~(1UL << number);
         if (!there && number != SIGWINCH && number != SIGTSTP && number != SIGCONT) {
             run->ended_by = run->ended_by != 0 ? run->ended_by : number;
             end_run(run);
@@ -154,20 +148,20 @@ static void hear_launcher(struct run *run)
 {
     struct message message;
     ssize_t got;
-    while ((got = recv(to_launcher, &message, sizeof message, 0)) == sizeof message)
+    while ((got = recv(launcher.socket, &message, sizeof message, 0)) == sizeof message)
         if (message.kind == TO_DELIVER) {
             take_signal(message.value);
             while (message.value == SIGCONT && hear_stop(run)) /* of what goes on now */
                 ;
             stop_told = stop_told && message.value != SIGCONT;
         }
-    gone = gone || got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    launcher.gone = launcher.gone || got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 static void from_launcher(struct run *run)
 {
     hear_launcher(run);
-    if (gone) {
+    if (launcher.gone) {
         terminal_restore();
         end_run(run);
     }
@@ -178,33 +172,17 @@ static void may_give_up(void)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     hear_launcher(kept);
-    if (gone)
+    if (launcher.gone)
         end_monitor(NOT_RUN);
     for (size_t index = 0; index < sizeof numbers / sizeof *numbers && milliseconds() >= patience; index++)
-        if ((pending & 1UL << numbers[index]) != 0)
+        if ((launcher.pending & 1UL << numbers[index]) != 0)
             end_monitor(128 + numbers[index]);
-}
-
-bool wait_readable(int file, long until)
-{
-    bool prepares = kept != NULL && getpid() == kept->monitor && !began && !ending;
-    for (;;) {
-        struct pollfd each[] = {{.fd = file, .events = POLLIN}, {.fd = prepares ? to_launcher : -1, .events = POLLIN}};
-        long left = until - milliseconds(), most = prepares && pending != 0 ? RETRY : left;
-        int ready = poll(each, 2, left <= 0 ? 0 : (int)(most < left ? most : left));
-        if (prepares && (pending != 0 || (ready > 0 && each[1].revents != 0)))
-            may_give_up();
-        if (ready > 0 && each[0].revents != 0)
-            return true;
-        if (left <= 0)
-            return false;
-    }
 }
 
 static int sleep_for(void)
 {
     long until = grace == 0 || (last != 0 && last < grace) ? last : grace, left = until - milliseconds();
-    return pending != 0 ? RETRY : until == 0 ? -1 : left > 0 ? (int)left : 0;
+    return launcher.pending != 0 ? LAUNCHER_RETRY : until == 0 ? -1 : left > 0 ? (int)left : 0;
 }
 
 /* Until the child has ended: its status as wait(2) has it. One that can't be ended was killed, as far as that goes. */
@@ -212,7 +190,7 @@ static int attend(struct run *run)
 {
     for (int status;;) {
         struct pollfd each[] = {
-            {.fd = gone ? -1 : to_launcher, .events = POLLIN},
+            {.fd = launcher.gone ? -1 : launcher.socket, .events = POLLIN},
             {.fd = children, .events = POLLIN},
             {.fd = timer, .events = POLLIN},
             {.fd = run->watch == NULL ? -1 : run->watch->handle, .events = POLLIN},
@@ -262,6 +240,7 @@ static void start(struct run *run)
     if (!began)
         tell(BEGUN, 0);
     began = true;
+    launcher.prepares = false;
     if (run->method->started != NULL)
         run->method->started(run);
 }
@@ -279,7 +258,9 @@ static int outcome(struct run *run, int status)
 static void prepare(struct run *run, int socket)
 {
     kept = run;
-    to_launcher = socket;
+    launcher.socket = socket;
+    launcher.prepares = true;
+    launcher_link(&launcher);
     run->monitor = getpid();
     setpgid(0, 0);
     ignore_signals();
@@ -312,7 +293,7 @@ _Noreturn void keep(struct run *run, int socket)
             end_monitor(NOT_RUN);
         start(run);
         int status = outcome(run, attend(run));
-        bool again = !late && !gone && watched == 0 && run->ended_by == 0;
+        bool again = !late && !launcher.gone && watched == 0 && run->ended_by == 0;
         if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
             end_monitor(status);
         warn("nothing was run: once more, as mounts of this machine may have changed meanwhile");

@@ -29,8 +29,8 @@
 #endif
 
 struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
-static int program = -1, ends[2] = {-1, -1}, handle = -1;
-static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
+static int ends[2] = {-1, -1}, handle = -1;
+static int at; /* the descriptor inside at which the socket to us is, and behind it the filter */
 static pid_t monitor;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
 static pid_t supervisor;
 
@@ -92,7 +92,7 @@ static void look_into(pid_t first, bool own)
     if (process >= 0 && own)
         learn_network(process);
     drop_rights();
-    int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at + 1, 0);
+    int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at, 0);
     if (process < 0 || copied < 0)
         die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
     close(copied);
@@ -300,22 +300,14 @@ void notify_filter(const struct run *run, const char *name)
 
 void notify_command(struct run *run, int descriptor)
 {
-    struct strv command = {0};
     notify_filter(run, "seccomp.bpf");
     refusals_share();
     if ((served.recording = record_file() != NULL))
         recorded_share();
     served.connects = run->plan.sockets.supervised;
     at = descriptor;
-    strv_push(&command, xasprintf("/proc/self/fd/%d", at));
-    strv_push(&command, xasprintf("--confine"));
-    strv_push(&command, served.connects ? "connects" : "counts");
-    strv_push(&command, xasprintf("%d", at));
-    strv_push(&command, xasprintf("%d", at + 1));
-    strv_push(&command, xasprintf("%d", at + 2));
-    for (char **word = run->command; *word != NULL; word++)
-        strv_push(&command, *word);
-    run->command = command.at;
+    char *const words[] = {"--confine", served.connects ? "connects" : "counts", xasprintf("%d", at), xasprintf("%d", at + 1)};
+    command_insert(run, words, sizeof words / sizeof *words);
 }
 
 static void fork_supervisor(struct run *run)
@@ -332,9 +324,6 @@ static void fork_supervisor(struct run *run)
 void notify_start(struct run *run)
 {
     notify_end();
-    program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-    if (program < 0)
-        die_errno("what looks after the sandbox's sockets can't be started");
     make_channel();
     fork_supervisor(run);
 }
@@ -384,20 +373,19 @@ int notify_channel(void)
 void notify_hand_over(void)
 {
     const struct program whole = served.recording ? record_ask(&served.filters[0], served.connects) : served.filters[0];
-    /* Above all, as one may be where the other goes. */
-    int files[] = {program, ends[1], memory_file("filter", whole.at, whole.count * sizeof *whole.at)};
-    for (int index = 0; index < 3; index++)
-        files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 3);
-    for (int index = 0; index < 3; index++)
+    /* Above both, as one may be where the other goes. */
+    int files[] = {ends[1], memory_file("filter", whole.at, whole.count * sizeof *whole.at)};
+    for (int index = 0; index < 2; index++)
+        files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 2);
+    for (int index = 0; index < 2; index++)
         if (files[index] < 0 || dup2(files[index], at + index) < 0)
             die_errno("the sandbox can't be given what confines it");
 }
 
 void notify_started(void)
 {
-    close(program);
     close(ends[1]);
-    program = ends[1] = -1;
+    ends[1] = -1;
 }
 
 void notify_end(void)

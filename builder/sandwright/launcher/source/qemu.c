@@ -1,7 +1,7 @@
 /*
  * QEMU as the machine of a kernel of the sandbox's own (vm_kernel.c), in bubblewrap's sandbox as User-Mode Linux is.
  *
- * launch --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
+ * launch-vm --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
  *
  * starts a machine outside of any sandbox, which has nothing of the host and runs nothing but its first process (guest.c).
  * When that is ready the machine is copied into the current directory: `state`, `memory` (pages that aren't empty, each

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdio.h>
@@ -9,6 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -128,4 +132,30 @@ int write_file(int directory, const char *path, const void *content, size_t leng
         done += (size_t)wrote;
     }
     return close(file);
+}
+
+void close_others(const int *kept, size_t count)
+{
+    for (int first = 3, next; first < INT_MAX; first = next + 1) {
+        next = INT_MAX;
+        for (size_t index = 0; index < count; index++)
+            if (kept[index] >= first && kept[index] < next)
+                next = kept[index];
+        if (next > first && syscall(SYS_close_range, (unsigned)first, (unsigned)next - 1, 0) != 0)
+            die_errno("what is open can't be closed, and would be open inside");
+        if (next == INT_MAX)
+            return;
+    }
+}
+
+long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

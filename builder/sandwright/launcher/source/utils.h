@@ -22,6 +22,9 @@ long number_in(const char *path); /* a file with a number, 0 without */
 int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
 bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
+void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
+long milliseconds(void);     /* of a clock that nobody sets */
+int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
 
 #endif

@@ -22,7 +22,7 @@ extern char **environ;
 enum { MOST_GROUPS = 1 << 16 };
 
 static struct bytes *out;
-static struct run *here; /* under landlock: what is there is told by its plans and not by the sandbox that we are in */
+static const struct vm_plan *here;
 
 static void say_word(enum frame frame, const char *word)
 {
@@ -87,9 +87,7 @@ static void say_filter(const char *word)
     int file = atoi(word);
     struct stat size;
     if (here != NULL) {
-        size_t length;
-        const char *program = checked_artifact(here, "guest.bpf", &length);
-        line_say(out, FILTER_OF_CALLS, program, length);
+        line_say(out, FILTER_OF_CALLS, here->filter, here->filter_length);
         return;
     }
     if (fstat(file, &size) != 0)
@@ -111,7 +109,7 @@ static char **say_given(char **word)
 }
 
 /* The kernel has its own of these. */
-static bool is_its_own(const char *path)
+bool vm_is_of_kernel(const char *path)
 {
     static const char *const own[] = {"/dev", "/proc", "/sys"};
     for (size_t index = 0; index < sizeof own / sizeof *own; index++) {
@@ -132,56 +130,19 @@ static void say_mounts(void)
     while ((each = strsep(&content, "\n")) != NULL && *each != '\0') {
         if (!mount_parse(each, &mount))
             die("/proc/self/mountinfo can't be understood");
-        if (!is_its_own(mount.point))
+        if (!vm_is_of_kernel(mount.point))
             say_word(MOUNT_POINT, xasprintf("%c%s", mount.readonly ? 'r' : 'w', mount.point));
     }
 }
 
-static bool is_ignored(const char *path)
-{
-    for (size_t index = 0; index < here->plan.ignored.count; index++)
-        if (strcmp(here->plan.ignored.at[index], path) == 0)
-            return true;
-    return false;
-}
-
-static void say_planned(enum planned kind, const char *path, const char *seen)
-{
-    const char *head = xasprintf("%c%s", kind, path);
-    size_t length = strlen(head) + 1, all = length + strlen(seen);
-    char *content = xcalloc(all + 1);
-    strcpy(content, head);
-    strcpy(content + length, seen);
-    line_say(out, PLANNED, content, all);
-}
-
-/* In the plan's order; what a link is comes behind what lies under it. */
-static void say_plan(void)
-{
-    static const enum planned kinds[] = {[MASK_FILE] = PLAN_HIDDEN, [MASK_DIRECTORY] = PLAN_HIDDEN, [READ] = PLAN_READ,
-                                         [WRITE] = PLAN_WRITE, [COVER_FILE] = PLAN_READ};
-    struct mount_plan plan = watch_plan_checked(here);
-    for (size_t index = 0; index < plan.count; index++) {
-        const struct record *each = &plan.records[index];
-        enum planned kind = each->kind == OWN               ? each->writable ? PLAN_OWN : PLAN_EMPTY
-                            : each->kind == COVER_DIRECTORY ? is_ignored(each->target) ? PLAN_IGNORED : PLAN_COVER
-                                                            : kinds[each->kind];
-        bool binds = kind == PLAN_READ || kind == PLAN_WRITE;
-        if (!is_its_own(each->target))
-            say_planned(kind, each->target, binds ? each->source : "");
-    }
-    for (size_t index = 0; index + 1 < here->plan.vm.links.count; index += 2)
-        say_planned(PLAN_LINK, here->plan.vm.links.at[index], here->plan.vm.links.at[index + 1]);
-}
-
-bool vm_handshake(struct bytes *to, struct run *told, bool terminal, char **words)
+bool vm_handshake(struct bytes *to, const struct vm_plan *plan, bool terminal, char **words)
 {
     char random[64], name[256] = "";
     out = to;
-    here = told;
-    const char *directory = here != NULL ? here->plan.landlock.start_directory : getcwd(NULL, 0);
-    if (here != NULL && here->plan.vm.hostname != NULL)
-        strncpy(name, here->plan.vm.hostname, sizeof name - 1);
+    here = plan;
+    const char *directory = here != NULL ? here->directory : getcwd(NULL, 0);
+    if (here != NULL && here->hostname != NULL)
+        strncpy(name, here->hostname, sizeof name - 1);
     else if (gethostname(name, sizeof name - 1) != 0)
         die_errno("the sandbox can't be described");
     if (getrandom(random, sizeof random, 0) != sizeof random || directory == NULL)
@@ -194,7 +155,7 @@ bool vm_handshake(struct bytes *to, struct run *told, bool terminal, char **word
     say_limits(words[5], words[6], words[7]);
     bool one_output = say_terminal(terminal);
     if (here != NULL)
-        say_plan();
+        here->say_paths(out);
     else
         say_mounts();
     for (char **each = environ; *each != NULL; each++)

@@ -13,7 +13,6 @@
 
 #include "launch.h"
 #include "line.h"
-#include "paths.h"
 #include "vm.h"
 
 enum {
@@ -46,7 +45,7 @@ static _Noreturn void become_kernel(const struct machine *machine, const char *p
                            xasprintf("init=%s", machine->init), "devtmpfs.mount=0", xasprintf("ssl0=fd:%d", LINE), "con=null",
                            "con0=null,fd:1", "quiet", xasprintf("uml_dir=%s/", machine->directory), "panic=-1", "oops=panic",
                            "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks", "--", (char *)machine->beside, NULL};
-    char *const variables[] = {xasprintf("TMPDIR=%s", machine->here != NULL ? paths_memory() : MEMORY),
+    char *const variables[] = {xasprintf("TMPDIR=%s", machine->here != NULL ? machine->here->memory : MEMORY),
                                xasprintf("HOME=%s", machine->directory), "PATH=/usr/bin:/bin", NULL};
     sigset_t none;
     sigemptyset(&none);

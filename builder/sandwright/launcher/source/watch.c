@@ -22,7 +22,6 @@ enum { LOOK = 250, SETUP = 20000, ANSWER = 20000, GRACE = 1000, STEP = 5, REPLAC
 enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* what the watch says */
 
 static struct watch options;
-static pid_t leaving; /* the watch that has said that all was well */
 static struct mount_plan plan;
 static int over = -1;
 static struct sandbox sandbox = {-1, -1, -1, -1};
@@ -426,7 +425,7 @@ void watch_start(struct run *run, struct watch *watch)
         die_errno("the mounts can't be watched");
     watch->mounted = false;
     watch->words = memfd_create("words", MFD_CLOEXEC);
-    leaving = 0;
+    leave_alone(0);
     watch->process = fork_child(&watch->handle);
     if (watch->words < 0 || watch->process < 0)
         die_errno("the mounts can't be watched");
@@ -457,11 +456,6 @@ bool watch_mounted(struct watch *watch)
     return watch->mounted = hear(watch) == MOUNTED;
 }
 
-bool watch_leaves(pid_t process)
-{
-    return process == leaving;
-}
-
 int watch_end(struct watch *watch)
 {
     char said;
@@ -470,7 +464,7 @@ int watch_end(struct watch *watch)
         ;
     close(watch->says);
     if (said == WELL) {
-        leaving = watch->process;
+        leave_alone(watch->process);
         if (watch->handle >= 0)
             close(watch->handle);
         warn_again(watch->words);

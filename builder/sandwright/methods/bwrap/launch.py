@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from sandwright.launcher import LAUNCH_INIT
 from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -56,4 +57,5 @@ def bwrap_launcher(
             "name fewer paths, or take another method"
         )
         launch = dataclasses.replace(launch, refused=refused)
-    return launch_program(policy, launch, files, "runs a command in the sandbox")
+    purpose = "runs a command in the sandbox"
+    return launch_program(policy, launch, files, purpose, inside=LAUNCH_INIT)

@@ -19,7 +19,7 @@ import zstandard
 
 from sandwright import places, process
 from sandwright.errors import CommandFailed, HostError
-from sandwright.launcher import GUEST, LAUNCH
+from sandwright.launcher import GUEST, LAUNCH_VM
 from sandwright.methods.contract import Say, quiet
 
 QEMU = "qemu-system-x86_64"
@@ -137,7 +137,7 @@ def _stats(place: Path) -> list[os.stat_result]:
 
 
 def _make(place: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
-    launch, qemu = LAUNCH.path("linux/amd64"), process.which(QEMU)
+    launch, qemu = LAUNCH_VM.path("linux/amd64"), process.which(QEMU)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="new-") as scratch:
         made = Path(scratch, "machine")
         made.mkdir(mode=0o700)

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from sandwright.errors import RenderError
-from sandwright.launcher import GUEST
+from sandwright.launcher import GUEST, LAUNCH_VM
 from sandwright.launcher.plan import MachinePlan
 from sandwright.methods.bwrap.launch import MAX_ARGUMENTS, ignored_places
 from sandwright.methods.bwrap.render import SWITCHES, bwrap_arguments
@@ -69,7 +69,8 @@ def render_vm(
     if len(arguments) > MAX_ARGUMENTS:
         refused = "bubblewrap takes fewer arguments than this policy needs"
         launch = dataclasses.replace(launch, refused=refused)
-    return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")
+    purpose = "runs a command with a kernel of its own"
+    return *files, *launch_program(policy, launch, files, purpose, inside=LAUNCH_VM)
 
 
 def guest_program() -> Artifact:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sandwright.errors import RenderError
+from sandwright.launcher import LAUNCH_INIT
 from sandwright.launcher.plan import EnginePlan, ImagePlan, LaunchPlan, NamePlan, Pairs
 from sandwright.methods.shared.engine.arguments import mount_fields
 from sandwright.methods.shared.engine.container import CLIENTS, Container
@@ -111,4 +112,4 @@ def engine_launcher(
         return engine_script(plan, others)
     watched = any(each.name == PLAN for each in others)
     plan = replace(plan, engine=replace(plan.engine, watched=watched))
-    return launch_program(policy, plan, others, "runs a command in a container")
+    return launch_program(policy, plan, others, "runs a command in a container", inside=LAUNCH_INIT)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from sandwright.launcher import LAUNCH_INIT
 from sandwright.launcher.plan import BackstopPlan, ImagePlan, RuntimePlan
 from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
@@ -77,7 +78,8 @@ def runtime_launcher(
         shims=shims,
         backstop=BackstopPlan() if gvisor else backstop_plan(policy, root="image"),
     )
-    return launch_program(policy, every, files, "runs a command in a container of an OCI runtime")
+    purpose = "runs a command in a container of an OCI runtime"
+    return launch_program(policy, every, files, purpose, inside=LAUNCH_INIT)
 
 
 _NO_GROUP = (

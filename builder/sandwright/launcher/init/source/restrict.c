@@ -1,4 +1,4 @@
-/* launch --restrict RULE ... -- COMMAND ...: a program of the host that parses what a sandbox sends (squid, the bridge's git).
+/* launch-init --restrict RULE ... -- COMMAND ...: a program of the host that parses what a sandbox sends (squid, the bridge's git).
  * It restricts itself before it becomes the command, by Landlock and a filter of system calls, as both need no namespace:
  *   account=UID:GID    the account that it changes to, for root
  *   read=, write=, execute=PATH   what it may do there and below; a path that isn't there is passed over
@@ -9,15 +9,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "refusals.h"
+#include "inside.h"
 #include "landlock.h"
+#include "launch.h"
 
 static const char *value_of(const char *rule, const char *name)
 {
@@ -34,10 +34,7 @@ static void change_account(const char *value)
         group = (gid_t)strtoul(rest + 1, &rest, 10);
     if (*rest != '\0' || user == 0 || group == 0)
         die("%s is no account", value);
-    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
-        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
-            die_errno("rights can not be given up");
-    if (setgroups(0, NULL) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0)
+    if (!become_account(user, group, NULL, 0, 0))
         die_errno("the account %s can not be taken on", value);
 }
 
@@ -115,10 +112,15 @@ _Noreturn void restrict_main(char **words)
     if (filter == NULL)
         die("give a filter of system calls");
     int ruleset = make_ruleset(words);
-    struct program calls = read_filter_file(filter);
+    int file = open(filter, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        die_errno("%s", filter);
+    struct program calls = read_filter(file);
+    close(file);
     if (account != NULL)
         change_account(account);
-    drop_all_rights();
+    if (!drop_capabilities())
+        die_errno("rights can not be given up");
     if (ruleset >= 0)
         landlock_enter(ruleset);
     for (char **rule = words; *rule != NULL; rule++) /* behind the account: a change of that unsets it */

@@ -1,0 +1,50 @@
+/* What is put before the command: the program that runs inside (init/source/main.c), and its words. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "landlock.h"
+#include "launch.h"
+
+void put_before(struct run *run, char *const *words, size_t count)
+{
+    struct strv command = {0};
+    strv_extend(&command, &(struct strv){(char **)words, count});
+    for (char **word = run->command; *word != NULL; word++)
+        strv_push(&command, *word);
+    run->command = command.at;
+}
+
+/* Behind the first word, which is the program inside. */
+void command_insert(struct run *run, char *const *words, size_t count)
+{
+    char **program = run->command++;
+    put_before(run, words, count);
+    put_before(run, program, 1);
+}
+
+void init_command(struct run *run, const char *program, const char *stop_word)
+{
+    char *const words[] = {(char *)program, "--init", (char *)stop_word};
+    put_before(run, words, sizeof words / sizeof *words);
+}
+
+int make_stop_file(const char *path)
+{
+    int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (write_file(AT_FDCWD, path, "\n", 1, 0444) != 0 || rung < 0 || inotify_add_watch(rung, path, IN_ACCESS) < 0)
+        die_errno("nothing can tell that the command has stopped");
+    return rung;
+}
+
+void backstop_command(struct run *run, int descriptor)
+{
+    struct strv words = {0};
+    strv_push(&words, "--backstop");
+    strv_push(&words, xasprintf("%d", descriptor));
+    strv_extend(&words, &run->plan.backstop.own);
+    strv_push(&words, "--");
+    command_insert(run, words.at, words.count);
+}
