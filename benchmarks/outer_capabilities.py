@@ -248,9 +248,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", action="append", default=[], help="docker or podman (default: both)")
     parser.add_argument("--mode", action="append", default=[], help="rootful or rootless (default: both)")
-    parser.add_argument(
-        "--rootfs", default="", help="an unpacked root with a shell"
-    )
+    parser.add_argument("--rootfs", default="", help="an unpacked root with a shell")
     parser.add_argument("--to", default="build/outer.json", type=Path, help="file for the measurements")
     asked = parser.parse_args()
     document = minimise(engines(asked.engine), asked.mode or MODES, root(asked.rootfs))

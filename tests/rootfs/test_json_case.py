@@ -176,4 +176,4 @@ def test_documents_of_images_are_read_with_their_names() -> None:
 def test_json_has_one_reader() -> None:
     """Nothing calls the standard library's reader, but what wraps it."""
     found = callers(("json.loads", "json.load", "json.JSONDecoder"), (".",))
-    assert found == {"documents/strictjson.py", "documents/jsontext.py", "policy/facts.py"}
+    assert found == {"documents/strictjson.py", "documents/jsontext.py"}

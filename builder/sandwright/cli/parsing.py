@@ -91,10 +91,8 @@ def check(command: Command, values: Mapping[str, object]) -> None:
 
 
 def _check_written(option: Option, path: str) -> None:
-    from sandwright.outputs import refuse_links  # noqa: PLC0415 - few commands have one
-
     if path != "-":
-        refuse_links(f"{path}/." if option.metavar == "DIR" else path)
+        load("sandwright.outputs:refuse_links")(f"{path}/." if option.metavar == "DIR" else path)
 
 
 def _check_value(command: Command, option: Option, name: str) -> None:

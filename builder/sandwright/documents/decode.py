@@ -58,7 +58,7 @@ class _Decoder:
             return self._any_of(get_args(form), value, path)
         if origin is tuple:
             return self._list(get_args(form)[0], value, path)
-        if origin is dict:
+        if origin in (dict, Mapping):
             key, inner = get_args(form)
             return self._mapping(key, inner, value, path)
         if is_dataclass(form):
@@ -192,7 +192,8 @@ def _kind(form: object) -> object:
         form = get_args(form)[0]
     if get_origin(form) is Literal:
         return type(get_args(form)[0])
-    return dict if is_dataclass(form) else get_origin(form) or form
+    kind = dict if is_dataclass(form) else get_origin(form) or form
+    return dict if kind is Mapping else kind
 
 
 def _is_kind(kind: object, value: Value) -> bool:

@@ -3,7 +3,7 @@
 The annotations of its fields say what each value may be:
 
 - `str`, `int`, `float`, `bool`, a `Literal`; nothing is converted but a whole number to a `float`.
-- `tuple[X, ...]` of a list, `dict[K, V]` or another dataclass of a mapping, `Any` of anything.
+- `tuple[X, ...]` of a list; `dict[K, V]`, `Mapping[K, V]` or another dataclass of a mapping; `Any`.
 - `X | None` where null is a value; `int | str` and the like for values of several kinds.
 - `A | B` of several dataclasses, of which the keys of a mapping choose one.
 - `Annotated[X, ValueCheck(…)]` for a value that a function checks.

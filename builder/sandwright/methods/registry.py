@@ -17,7 +17,7 @@ from sandwright.evaluate.gate import check_artifacts
 from sandwright.methods import METHODS
 from sandwright.methods.contract import Backend, Method, MethodVariant, Parts
 from sandwright.methods.installed import entry_points
-from sandwright.methods.properties import Properties
+from sandwright.methods.properties import Answers, Properties
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
@@ -26,8 +26,6 @@ from sandwright.render.rendered import Rendered, render_with
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-    from sandwright.methods.properties import Answers
 
 GROUP = "sandwright.methods"
 """The group of entry points."""
