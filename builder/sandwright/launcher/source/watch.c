@@ -165,6 +165,8 @@ static void look_for_gone(void)
 /* A denied name that came to be on the host, or leads elsewhere: hidden, or the run ends. Whether all are hidden. */
 static bool hide_denied(void)
 {
+    if (denied->count == 0)
+        return true;
     for (int tries = 0; tries < 1000; tries++) {
         struct mounts mounts;
         bool can_hide = inside.spaces[1] >= 0 || inside.here;
@@ -293,10 +295,9 @@ static void begin(void)
     if (!sandbox_open(first, &sandbox) || !sandbox_is_first(&sandbox))
         _exit(ended(0) || (sandbox.handle < 0 && errno == ESRCH) ? 0 : NOT_RUN);
     settle();
-    if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
-        forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
-    if (!inside_limit(&inside, &plan))
-        forbid("the memory of what lies over placeholders can't be limited%s", "");
+    if (!inside_open(sandbox.process, &inside) || !inside_prepare(&inside, &plan))
+        forbid("the sandbox's mounts can't be made private, or the memory of what lies over placeholders limited (%s)",
+               strerror(errno));
     hold_covers();
     compare_before();
 }

@@ -99,7 +99,7 @@ struct inside {
 };
 bool inside_open(int process, struct inside *inside);
 bool inside_private(const struct inside *inside);                          /* nothing comes in that is mounted outside later */
-bool inside_limit(const struct inside *inside, const struct mount_plan *plan); /* the memory of what lies over placeholders */
+bool inside_prepare(const struct inside *inside, const struct mount_plan *plan); /* and what lies over placeholders has little memory */
 bool hide_path(const char *path); /* here, in the mount namespace of this process; what isn't there is hidden */
 bool inside_hide(const struct inside *inside, const char *path); /* a link on the way is followed as inside */
 bool inside_remove(const struct inside *inside, const char *path);          /* a mount that came in meanwhile */
