@@ -28,12 +28,10 @@ static void lay_over(struct strv *files, const char *image, const char *inside, 
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct stat status;
-    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
+    _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
     if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
         lay(files, inside, source);
-    close(file);
-    close(above);
 }
 
 /* How the host finds names, in whose network it runs; NULL where it has no such file. */

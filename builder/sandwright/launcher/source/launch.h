@@ -49,6 +49,7 @@ struct run {
     int stop_fd;               /* the monitor's: readable when the command has stopped, -1 without */
     int wakes;              /* the monitor's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
+    const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
     unsigned proxy_address; /* the monitor's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
     bool over;              /* the monitor's: what is left below it is the engine's, and ends by itself */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
