@@ -143,3 +143,10 @@ const char *authorities_copy(const struct run *run)
         die_errno("%s can't be written", path);
     return path;
 }
+
+struct strv authorities_stores(const struct run *run, const char *image, const char **path)
+{
+    static const char name[] = "authorities.jks";
+    *path = has_artifact(run, name) ? xasprintf("%s/%s", run->directory, name) : NULL;
+    return *path != NULL ? authorities_in(&run->plan.authorities.stores, image) : (struct strv){0};
+}

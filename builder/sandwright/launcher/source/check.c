@@ -151,6 +151,14 @@ static struct artifact {
     struct artifact *next;
 } *checked;
 
+bool has_artifact(const struct run *run, const char *name)
+{
+    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
+        if (strcmp(run->plan.artifacts.at[index], name) == 0)
+            return true;
+    return false;
+}
+
 void check_artifacts(struct run *run)
 {
     const struct strv *artifacts = &run->plan.artifacts;

@@ -145,22 +145,23 @@ static void add_outer(struct run *run, const char *names)
     }
 }
 
-static struct strv add_copies(const struct run *run, const struct strv *asked, const char *copy)
+static void add_places(const struct run *run, const struct strv *places, const char *source)
 {
-    struct strv places = copy != NULL ? authorities_in(asked, run->image_root) : (struct strv){0};
-    for (size_t index = 0; index < places.count; index++)
-        add_file(copy, xasprintf("dst=%s%s", run->image_root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
-    return places;
+    for (size_t index = 0; index < places->count; index++)
+        add_file(source, xasprintf("dst=%s%s", run->image_root != NULL ? "/sandwright/rootfs" : "", places->at[index]));
 }
 
 /* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
  * that name them, each behind a blank. */
 static const char *add_authorities(struct run *run)
 {
-    const char *copy = authorities_copy(run), *names = "";
-    struct strv places = add_copies(run, &run->plan.authorities.bundles, copy);
-    if (copy != NULL && run->plan.authorities.stores.count > 0)
-        add_copies(run, &run->plan.authorities.stores, authorities_store(run, copy));
+    const char *copy = authorities_copy(run), *names = "", *store;
+    if (copy == NULL)
+        return names;
+    struct strv places = authorities_in(&run->plan.authorities.bundles, run->image_root);
+    struct strv stores = authorities_stores(run, run->image_root, &store);
+    add_places(run, &places, copy);
+    add_places(run, &stores, store);
     for (size_t index = 0; places.count > 0 && index < run->plan.authorities.variables.count; index++) {
         strv_push(&words, xasprintf("--env=%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
         names = xasprintf("%s %s", names, run->plan.authorities.variables.at[index]);

@@ -9,14 +9,6 @@
 
 #include "launch.h"
 
-static bool has_artifact(const struct run *run, const char *name)
-{
-    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
-        if (strcmp(run->plan.artifacts.at[index], name) == 0)
-            return true;
-    return false;
-}
-
 static void lay(struct strv *files, const char *inside, const char *source)
 {
     strv_push(files, xasprintf("%s", inside));
@@ -55,7 +47,8 @@ static void lay_authorities(struct run *run, const char *image, struct strv *fil
     if (copy == NULL)
         return;
     struct strv places = authorities_in(&run->plan.authorities.bundles, image);
-    struct strv stores = authorities_in(&run->plan.authorities.stores, image);
+    const char *store;
+    struct strv stores = authorities_stores(run, image, &store);
     if (places.count == 0) {
         strv_push(&places, own);
         if (write_file(AT_FDCWD, xasprintf("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
@@ -63,10 +56,8 @@ static void lay_authorities(struct run *run, const char *image, struct strv *fil
     }
     for (size_t index = 0; index < places.count; index++)
         lay(files, places.at[index], copy);
-    if (stores.count > 0)
-        copy = authorities_store(run, copy);
     for (size_t index = 0; index < stores.count; index++)
-        lay(files, stores.at[index], copy);
+        lay(files, stores.at[index], store);
     for (size_t index = 0; index < run->plan.authorities.variables.count; index++)
         strv_push(&run->passed, xasprintf("%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
 }
