@@ -293,14 +293,6 @@ static void show_certificates(const char *content, size_t length)
     show("%s", kept != NULL ? kept : "");
 }
 
-/* The key store in hex. */
-static void show_keystore(const char *content, size_t length)
-{
-    const char *kept = only_certificates(content, length), *store = java_keystore(kept != NULL ? kept : "", &length);
-    for (size_t index = 0; index < length; index++)
-        show("%02x", (unsigned char)store[index]);
-}
-
 static void show_tunnels(char *content, size_t length)
 {
     size_t taken;
@@ -328,9 +320,6 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'k':
         show_certificates(content, length);
-        break;
-    case 'j':
-        show_keystore(content, length);
         break;
     case 'i':
         show_mounts(ended);

@@ -165,7 +165,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     run = (launcher.made / "words").read_text().splitlines()[-1]
     assert re.fullmatch("sandwright-[A-Za-z0-9]{10}", run)
     args = after["process"].pop("args")
-    walled = ["--wall", "3", "w/tmp", "r/sys", "--"] if method == "oci" and "--wall" in args else []
+    walled = ["--backstop", "3", "w/tmp", "r/sys", "--"] if method == "oci" and "--backstop" in args else []
     assert args == ["/.sandwright-init", *walled, "--init", "-", "echo", *ODD]
     assert before["process"].pop("args") == ["/bin/sh"]
     passed = sorted([f"LC_ODD={''.join(ODD)}", "LC_EMPTY="])
@@ -187,7 +187,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert {**before, "mounts": 0} == {**after, "mounts": 0}
     image = launcher.scratch / "image"
     assert {each["destination"]: each["source"] for each in added} == {
-        "/.sandwright-init": f"{launcher.folder}/launch",
+        "/.sandwright-init": f"{launcher.folder}/launch-init",
         **{f"/{name}": f"{image}/{name}" for name in ("bin", "etc", "opt", "run", "usr", "var")},
     }
     assert {tuple(each["options"]) for each in added} == {("rbind", "rprivate", "nosuid", "nodev", "ro")}

@@ -212,7 +212,17 @@ def test_a_container_that_stays_has_the_same() -> None:
 
 def test_without_it_nothing_changes() -> None:
     here = render(replace(_resolved(), outer="none"), "gvisor")
-    names = ["config.json", "passwd", "group", "hosts", "resolv.conf", "mounts", "launch", "launch.plan"]
+    names = [
+        "config.json",
+        "passwd",
+        "group",
+        "hosts",
+        "resolv.conf",
+        "mounts",
+        "launch",
+        "launch-init",
+        "launch.plan",
+    ]
     assert [each.name for each in here.artifacts] == names
 
 

@@ -368,7 +368,7 @@ def test_the_launcher_asks_for_nothing_else(asked: Any, tmp_path: Path) -> None:
     here = f"{tmp_path}/out"
     over = [f'--mount=type=bind,readonly,"src={here}/{each}",dst=/etc/{each}'
             for each in ("passwd", "group", "hosts", "resolv.conf")]  # fmt: skip
-    init = f'--mount=type=bind,readonly,"src={here}/launch",dst=/.sandwright-init'
+    init = f'--mount=type=bind,readonly,"src={here}/launch-init",dst=/.sandwright-init'
     assert more == [
         f"--cidfile={tmp_path}/session/sandwright/runs/{name}/cid", "--label=sandwright.session=s-1",
         f"--security-opt=seccomp={here}/seccomp.json", *over, "--env=A", "--env=B_C", init,

@@ -18,6 +18,7 @@ import pytest
 from processtrees import below, children, eventually
 from proving import Prove, resolver
 from sandwright.errors import RenderError
+from sandwright.launcher import LAUNCH_INIT
 from sandwright.launcher.plan import LaunchPlan, MachinePlan
 from sandwright.methods import registry
 from sandwright.methods.vm.support import DECLARATION
@@ -269,7 +270,8 @@ def test_a_kernel_that_is_taken_over_meets_the_sandbox(tmp_path: Path) -> None:
         return dataclasses.replace(found, vm=MachinePlan(), pids=None)
 
     def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-        return plan(without_kernel)(subject, artifacts)
+        own = Artifact(LAUNCH_INIT.name, LAUNCH_INIT.path("linux/amd64").read_bytes(), "", executable=True)
+        return plan(without_kernel)(subject, (*artifacts, own))
 
     proof = prove(resolver(POLICY, tmp_path / "project"), "vm", weaken=weaken, runs=False, secrets=False)
     found = {each.probe: (each.verdict, each.evidence) for each in proof.outcomes}

@@ -46,7 +46,7 @@ LAUNCH_INIT = PrebuiltProgram(
 
 LAUNCH_VM = PrebuiltProgram(
     "launch-vm",
-    _ROOM / "vm",
+    _ROOM / "machine",
     ("linux/amd64",),
     FLAGS,
     (

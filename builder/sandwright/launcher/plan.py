@@ -115,7 +115,7 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DedicatedAccountPlan:
+class UserPlan:
     """An account of the project's."""
 
     account: str | None = None
@@ -184,7 +184,7 @@ class LaunchPlan:
     image: ImagePlan = ImagePlan()
     runtime: RuntimePlan = RuntimePlan()
     engine: EnginePlan = EnginePlan()
-    user: DedicatedAccountPlan = DedicatedAccountPlan()
+    user: UserPlan = UserPlan()
     landlock: LandlockPlan = LandlockPlan()
     vm: MachinePlan = MachinePlan()
 

@@ -20,6 +20,7 @@ from sandwright import places
 from sandwright.errors import HostError, UsageError
 from sandwright.inputs import InputTracker
 from sandwright.policy import nested, planted, spelling
+from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
@@ -83,7 +84,7 @@ def collect(
     facts = replace(facts, unsearchable=_unsearchable(facts, inputs))
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
-    facts = replace(facts, texts=_texts(policy, facts, inputs))
+    facts = replace(facts, texts=_texts(policy, facts, given, inputs))
     facts = _with_reserved(policy, facts, inputs, None if environ is None else given, account=account)
     facts = _with_installation(policy, facts, inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
@@ -442,15 +443,18 @@ def _network_devices() -> list[str]:
     return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]
 
 
-def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict[str, str]:
-    """The seccomp profile that the policy names, where it names a file that can be read."""
+def _texts(
+    policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: InputTracker
+) -> dict[str, str]:
+    """The seccomp profile that the policy names, if that can be read, and certificates of authorities."""
+    found = bundle_text(policy.settings, given, inputs, uid=facts.uid)
     file = policy.seccomp_file()
     try:
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
     except ValueError:
-        return {}  # resolving the policy says so, with its place
+        return found  # resolving the policy says so, with its place
     raw = plain_content(Path(path), MAX_TEXT, inputs) if path else None
-    return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
+    return found if raw is None else {**found, path: raw.decode("utf-8", "surrogateescape")}
 
 
 def _writable(policy: MergedPolicy, facts: HostFacts) -> list[str]:

@@ -88,14 +88,12 @@ static char *certificates_of(const struct run *run, const char *path, bool given
 {
     size_t length = 0;
     char *content = NULL;
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_close_ int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     const char *why = file < 0 ? strerror(errno) : doubt(run, file);
     if (why == NULL && (content = read_file(AT_FDCWD, xasprintf("/proc/self/fd/%d", file), MOST_BUNDLE, &length)) == NULL)
         why = strerror(errno);
     if (content != NULL && (content = only_certificates(content, length)) == NULL)
         why = "no certificate is in it";
-    if (file >= 0)
-        close(file);
     if (content == NULL && given)
         warn("SSL_CERT_FILE is not taken along: %s", why);
     return content;
@@ -107,12 +105,10 @@ static char *file_in(const char *image, const char *path)
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
     char real[PATH_MAX];
     struct stat status;
-    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int file = (int)syscall(SYS_openat2, above, path, &how, sizeof how);
+    _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int file = (int)syscall(SYS_openat2, above, path, &how, sizeof how);
     ssize_t length = file < 0 ? -1 : readlink(xasprintf("/proc/self/fd/%d", file), real, sizeof real - 1);
     bool found = length >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    close(file);
-    close(above);
     real[found ? length : 0] = '\0';
     return found && strncmp(real, image, strlen(image)) == 0 ? xasprintf("%s", real + strlen(image)) : NULL;
 }
@@ -146,4 +142,11 @@ const char *authorities_copy(const struct run *run)
     if (write_file(AT_FDCWD, path, content, strlen(content), 0644) != 0 || chmod(path, 0644) != 0)
         die_errno("%s can't be written", path);
     return path;
+}
+
+struct strv authorities_stores(const struct run *run, const char *image, const char **path)
+{
+    static const char name[] = "authorities.jks";
+    *path = has_artifact(run, name) ? xasprintf("%s/%s", run->directory, name) : NULL;
+    return *path != NULL ? authorities_in(&run->plan.authorities.stores, image) : (struct strv){0};
 }

@@ -64,13 +64,27 @@ bool is_writable_inside(const struct run *run, const char *path)
     return false;
 }
 
+/* Directories without a sandbox.yaml: those on PATH have most of what is above them in common. */
+static struct strv plain;
+
+static bool is_plain(const char *directory)
+{
+    struct stat status;
+    for (size_t index = 0; index < plain.count; index++)
+        if (strcmp(plain.at[index], directory) == 0)
+            return true;
+    if (lstat(xasprintf("%s/sandbox.yaml", directory), &status) == 0)
+        return false;
+    strv_push(&plain, xasprintf("%s", directory));
+    return true;
+}
+
 /* Whether a canonical path is, or is below, a directory with a sandbox.yaml: a sandbox of that project may have made
  * it. A project that is all of the host would leave no programs. */
 static bool is_below_project(const char *path)
 {
-    struct stat status;
     for (char *above = xasprintf("%s", path); above[strspn(above, "/")] != '\0'; *strrchr(above, '/') = '\0')
-        if (lstat(xasprintf("%s/sandbox.yaml", above), &status) == 0)
+        if (!is_plain(above))
             return true;
     return false;
 }
@@ -136,6 +150,14 @@ static struct artifact {
     size_t length;
     struct artifact *next;
 } *checked;
+
+bool has_artifact(const struct run *run, const char *name)
+{
+    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
+        if (strcmp(run->plan.artifacts.at[index], name) == 0)
+            return true;
+    return false;
+}
 
 void check_artifacts(struct run *run)
 {

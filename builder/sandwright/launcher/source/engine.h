@@ -20,7 +20,6 @@ void pause_for(long milliseconds);
 
 /* engine_check_features.c, launcher: refuses what the engine can't keep. */
 void engine_check_features(struct run *run);
-extern const char *engine_root;                   /* what gVisor's sandbox runs on, or NULL */
 bool docker_is(struct run *run, const char *what); /* whether its daemon says so of itself */
 
 /* engine_words.c, monitor: of `run`, to the end of the command. */

@@ -11,7 +11,6 @@
 #include "engine.h"
 #include "watch.h"
 
-const char *engine_root;
 static char *facts; /* what `docker info` said */
 
 /* r or w of what is shown at a path, 0 where nothing is. */
@@ -115,12 +114,12 @@ static void check_controllers(struct run *run)
 static void check_root(struct run *run)
 {
     const char *given = is_set("SANDWRIGHT_ROOTFS") ? getenv("SANDWRIGHT_ROOTFS") : xasprintf("%s/rootfs", run->directory);
-    engine_root = realpath(given, NULL);
-    if (engine_root == NULL)
+    run->image_root = realpath(given, NULL);
+    if (run->image_root == NULL)
         die("there is no %s: set SANDWRIGHT_ROOTFS to where the image %s is unpacked", given,
                run->plan.image.root);
     for (size_t index = 0; index < run->plan.image.points.count; index++) {
-        const char *point = run->plan.image.points.at[index], *path = xasprintf("%s%s", engine_root, point);
+        const char *point = run->plan.image.points.at[index], *path = xasprintf("%s%s", run->image_root, point);
         struct stat status;
         if (lstat(path, &status) != 0 || S_ISLNK(status.st_mode))
             die("the image has no %s to mount on, or a link there", point);

@@ -135,7 +135,7 @@ static void add_podman(struct run *run)
 /* In the container the session program takes the variables' values from its own environment, by these names. */
 static void add_outer(struct run *run, const char *names)
 {
-    add_file(engine_root, "dst=/sandwright/rootfs");
+    add_file(run->image_root, "dst=/sandwright/rootfs");
     strv_push(&words, xasprintf("--env=SANDWRIGHT_PASSED=%s", names));
     if (is_set("SANDWRIGHT_RUNSC_LOG")) { /* a directory, in which what runsc writes of itself is kept, run by run */
         const char *logs = getenv("SANDWRIGHT_RUNSC_LOG"), *own = xasprintf("%s/%s", logs, run->name);
@@ -145,22 +145,23 @@ static void add_outer(struct run *run, const char *names)
     }
 }
 
-static struct strv add_copies(const struct strv *asked, const char *copy)
+static void add_places(const struct run *run, const struct strv *places, const char *source)
 {
-    struct strv places = copy != NULL ? authorities_in(asked, engine_root) : (struct strv){0};
-    for (size_t index = 0; index < places.count; index++)
-        add_file(copy, xasprintf("dst=%s%s", engine_root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
-    return places;
+    for (size_t index = 0; index < places->count; index++)
+        add_file(source, xasprintf("dst=%s%s", run->image_root != NULL ? "/sandwright/rootfs" : "", places->at[index]));
 }
 
 /* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
  * that name them, each behind a blank. */
 static const char *add_authorities(struct run *run)
 {
-    const char *copy = authorities_copy(run), *names = "";
-    struct strv places = add_copies(&run->plan.authorities.bundles, copy);
-    if (copy != NULL && run->plan.authorities.stores.count > 0)
-        add_copies(&run->plan.authorities.stores, authorities_store(run, copy));
+    const char *copy = authorities_copy(run), *names = "", *store;
+    if (copy == NULL)
+        return names;
+    struct strv places = authorities_in(&run->plan.authorities.bundles, run->image_root);
+    struct strv stores = authorities_stores(run, run->image_root, &store);
+    add_places(run, &places, copy);
+    add_places(run, &stores, store);
     for (size_t index = 0; places.count > 0 && index < run->plan.authorities.variables.count; index++) {
         strv_push(&words, xasprintf("--env=%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
         names = xasprintf("%s %s", names, run->plan.authorities.variables.at[index]);

@@ -9,14 +9,6 @@
 
 #include "launch.h"
 
-static bool has_artifact(const struct run *run, const char *name)
-{
-    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
-        if (strcmp(run->plan.artifacts.at[index], name) == 0)
-            return true;
-    return false;
-}
-
 static void lay(struct strv *files, const char *inside, const char *source)
 {
     strv_push(files, xasprintf("%s", inside));
@@ -28,12 +20,10 @@ static void lay_over(struct strv *files, const char *image, const char *inside, 
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct stat status;
-    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
+    _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
     if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
         lay(files, inside, source);
-    close(file);
-    close(above);
 }
 
 /* How the host finds names, in whose network it runs; NULL where it has no such file. */
@@ -57,7 +47,8 @@ static void lay_authorities(struct run *run, const char *image, struct strv *fil
     if (copy == NULL)
         return;
     struct strv places = authorities_in(&run->plan.authorities.bundles, image);
-    struct strv stores = authorities_in(&run->plan.authorities.stores, image);
+    const char *store;
+    struct strv stores = authorities_stores(run, image, &store);
     if (places.count == 0) {
         strv_push(&places, own);
         if (write_file(AT_FDCWD, xasprintf("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
@@ -65,10 +56,8 @@ static void lay_authorities(struct run *run, const char *image, struct strv *fil
     }
     for (size_t index = 0; index < places.count; index++)
         lay(files, places.at[index], copy);
-    if (stores.count > 0)
-        copy = authorities_store(run, copy);
     for (size_t index = 0; index < stores.count; index++)
-        lay(files, stores.at[index], copy);
+        lay(files, stores.at[index], store);
     for (size_t index = 0; index < run->plan.authorities.variables.count; index++)
         strv_push(&run->passed, xasprintf("%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
 }

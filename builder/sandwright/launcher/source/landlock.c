@@ -192,11 +192,9 @@ static void grant_own_directory(const struct run *run, int ruleset)
 /* If it is there. */
 static void grant_file(int ruleset, const char *path, uint64_t rights)
 {
-    int file = open(path, O_PATH | O_CLOEXEC);
-    if (file < 0)
-        return;
-    landlock_path(ruleset, file, rights, path);
-    close(file);
+    _cleanup_close_ int file = open(path, O_PATH | O_CLOEXEC);
+    if (file >= 0)
+        landlock_path(ruleset, file, rights, path);
 }
 
 /* The plan of mounts decides by name what is listed (paths.c). */

@@ -49,6 +49,7 @@ struct run {
     int stop_fd;               /* the monitor's: readable when the command has stopped, -1 without */
     int wakes;              /* the monitor's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
+    const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
     unsigned proxy_address; /* the monitor's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
     bool over;              /* the monitor's: what is left below it is the engine's, and ends by itself */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
@@ -94,6 +95,7 @@ void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; 
 void check_path(struct run *run);        /* run->path, given_path */
 const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
 bool is_writable_inside(const struct run *run, const char *path);
+bool has_artifact(const struct run *run, const char *name); /* by the plan */
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
@@ -280,9 +282,8 @@ const char *authorities_copy(const struct run *run); /* monitor: a file in the r
 struct strv authorities_in(const struct strv *asked, const char *image);
 char *only_certificates(const char *content, size_t length); /* of PEM; NULL without any */
 
-/* ---- keystore.c, monitor: a file in the run's directory, with the certificates that are in `copy`, for Java */
-const char *authorities_store(const struct run *run, const char *copy);
-char *java_keystore(const char *certificates, size_t *length); /* of PEM that has nothing else */
+/* Where the key store of the same, for Java, lies inside; `path` gets the artifact, NULL without one. */
+struct strv authorities_stores(const struct run *run, const char *image, const char **path);
 
 /* ---- imagefiles.c, monitor: places inside, and after each the file that lies over the image's; adds to run->passed */
 struct strv image_files(struct run *run, const char *image);

@@ -21,15 +21,13 @@ enum { TRIES = 8, MOST = 1 << 24 };
 static int open_below(int process, const char *name, const char *path, unsigned long long resolve)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve | RESOLVE_NO_MAGICLINKS};
-    int above = openat(process, name, O_PATH | O_DIRECTORY | O_CLOEXEC), file = -1;
+    _cleanup_close_ int above = openat(process, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int file = -1;
     if (above < 0)
         return -1;
     for (int tries = 0; file < 0 && tries < TRIES; tries++)
         if ((file = (int)syscall(SYS_openat2, above, path, &how, sizeof how)) < 0 && errno != EAGAIN)
             break;
-    int fault = errno;
-    close(above);
-    errno = fault;
     return file;
 }
 
@@ -77,10 +75,8 @@ bool device_of(int process, int file, uint32_t *device)
 {
     char name[48];
     snprintf(name, sizeof name, "/proc/self/fdinfo/%d", file);
-    char *told = read_file(AT_FDCWD, name, 4096, NULL), *mount = told == NULL ? NULL : strstr(told, "mnt_id:\t");
-    char *mounts = mount == NULL ? NULL : read_file(process, "mountinfo", MOST, NULL);
-    bool found = mounts != NULL && device_in(mounts, strtoul(mount + strlen("mnt_id:\t"), NULL, 10), device);
-    free(mounts);
-    free(told);
-    return found;
+    _cleanup_free_ char *told = read_file(AT_FDCWD, name, 4096, NULL);
+    char *mount = told == NULL ? NULL : strstr(told, "mnt_id:\t");
+    _cleanup_free_ char *mounts = mount == NULL ? NULL : read_file(process, "mountinfo", MOST, NULL);
+    return mounts != NULL && device_in(mounts, strtoul(mount + strlen("mnt_id:\t"), NULL, 10), device);
 }

@@ -28,7 +28,7 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
+static struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
 static int ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the socket to us is, and behind it the filter */
 static pid_t monitor;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
@@ -132,7 +132,7 @@ static void serve(int channel, bool own)
         look_into(first, own);
     else
         drop_rights();
-    if (!notify_threads_start() || (monitor == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
+    if (!notify_threads_start(&served) || (monitor == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
         _exit(NOT_RUN);
     close(channel);
     notify_threads_watch(NULL);
@@ -227,7 +227,7 @@ static void serve_below(int channel)
                                     diag_listens(served.broker.outside, 0, 0) != 0))
         die("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
                "localhost and mode: proxy need it");
-    if (!notify_threads_start() || pthread_create(&looking, NULL, notify_threads_watch, NULL) != 0)
+    if (!notify_threads_start(&served) || pthread_create(&looking, NULL, notify_threads_watch, NULL) != 0)
         die("connections can't be supervised: no thread can be made");
     if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
         warn("the command has ended before it was started");

@@ -7,15 +7,15 @@
 
 enum { INTERRUPT = 64 }; /* a signal that nobody hands on: a call of connect(2) is given up */
 
-extern struct served {
+struct served {
     struct broker broker;
     struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
     size_t filter_count;
     bool connects; /* for programs inside */
     bool recording;
-} served;
+};
 
-bool notify_threads_start(void); /* starts the threads; false: there is none */
+bool notify_threads_start(struct served *served); /* starts the threads; false: there is none */
 _Noreturn void *notify_threads_watch(void *unused);
 
 #endif

@@ -19,6 +19,8 @@
 
 enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
 
+static struct served *served;
+
 /* ---- connect(2) that waits */
 static struct waiting {
     bool used;
@@ -83,7 +85,7 @@ static bool is_called_away(const struct waiting *each)
     char name[32];
     snprintf(name, sizeof name, "/proc/%d/status", (int)each->caller);
     char *status = read_file(AT_FDCWD, name, 1 << 16, NULL);
-    bool away = status == NULL || has_signal(status) || !broker_valid(&served.broker, each->id);
+    bool away = status == NULL || has_signal(status) || !broker_valid(&served->broker, each->id);
     free(status);
     return away;
 }
@@ -112,8 +114,9 @@ static void nothing(int number)
     (void)number;
 }
 
-bool notify_threads_start(void)
+bool notify_threads_start(struct served *by)
 {
+    served = by;
     struct sigaction interrupts = {.sa_handler = nothing};
     sigaction(INTERRUPT, &interrupts, NULL);
     pthread_mutex_lock(&lock);
@@ -156,7 +159,7 @@ _Noreturn void *notify_threads_watch(void *unused)
     (void)unused;
     for (;;) {
         pthread_mutex_lock(&lock);
-        while (waiting_count == 0 && !served.recording)
+        while (waiting_count == 0 && !served->recording)
             pthread_cond_wait(&changed, &lock);
         pthread_mutex_unlock(&lock);
         poll(NULL, 0, LOOK);
@@ -172,20 +175,20 @@ _Noreturn void *notify_threads_watch(void *unused)
 /* Nobody is inside any more; else whoever called has gone. */
 static bool is_over(void)
 {
-    struct pollfd each = {.fd = served.broker.listener};
+    struct pollfd each = {.fd = served->broker.listener};
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
 /* What the filters refuse, they refuse, and what is only recorded goes on as it is. -1: neither. */
 static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 {
-    int which, error = filters_refusal(served.filters, served.filter_count, &call->data, &which);
-    if (OWN_KERNELS && served.broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
+    int which, error = filters_refusal(served->filters, served->filter_count, &call->data, &which);
+    if (OWN_KERNELS && served->broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
-    bool recorded = error == 0 && served.recording && !served.broker.keeps && record_call(call, served.connects);
+    bool recorded = error == 0 && served->recording && !served->broker.keeps && record_call(call, served->connects);
     if (error != 0)
         refusals_add_call(&call->data, error, which);
-    else if (served.broker.keeps || (served.connects && (is_connect(&call->data) || is_socket_error(&call->data))))
+    else if (served->broker.keeps || (served->connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
     else if (recorded)
         *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
@@ -196,19 +199,19 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 
 static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
 {
-    if (OWN_KERNELS && served.broker.names)
-        return paths_answer(&served.broker, call, flags);
+    if (OWN_KERNELS && served->broker.names)
+        return paths_answer(&served->broker, call, flags);
     if (is_socket_error(&call->data))
-        return broker_socket_error(&served.broker, call, flags);
-    return served.broker.keeps ? socket_broker_answer(&served.broker, call)
-                        : broker_address(&served.broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
+        return broker_socket_error(&served->broker, call, flags);
+    return served->broker.keeps ? socket_broker_answer(&served->broker, call)
+                        : broker_address(&served->broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
 }
 
 static void send_answer(uint64_t id, int fault, uint32_t flags)
 {
     struct seccomp_notif_resp answer = {.id = id, .error = -fault, .flags = flags};
     if (fault >= 0)
-        ioctl(served.broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        ioctl(served->broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 }
 
 /* Who takes the calls answers one; or gives its place away, to do so. Whether it still has it. */
@@ -242,10 +245,10 @@ static void *work(void *unused)
     take_place();
     for (;;) {
         struct seccomp_notif call = {0};
-        if (ioctl(served.broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
+        if (ioctl(served->broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
             if (errno == EINTR || (errno == ENOENT && !is_over()))
                 continue;
-            if (served.broker.keeps) /* the command's end is still to be told */
+            if (served->broker.keeps) /* the command's end is still to be told */
                 return NULL;
             _exit(0);
         }

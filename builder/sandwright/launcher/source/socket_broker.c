@@ -118,10 +118,9 @@ static int make(const struct broker *broker, const struct seccomp_notif *call)
 /* ---- bind(2) */
 static mode_t umask_of(int process)
 {
-    char *status = read_file(process, "status", 1 << 16, NULL), *found = status == NULL ? NULL : strstr(status, "\nUmask:\t");
-    mode_t mask = found == NULL ? 077 : (mode_t)strtoul(found + 8, NULL, 8) & 0777;
-    free(status);
-    return mask;
+    _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
+    char *found = status == NULL ? NULL : strstr(status, "\nUmask:\t");
+    return found == NULL ? 077 : (mode_t)strtoul(found + 8, NULL, 8) & 0777;
 }
 
 static bool is_same(int file, const struct stat *found)
@@ -162,14 +161,11 @@ static bool is_bound_to(const struct broker *broker, uint64_t inode, int file)
 {
     struct stat status;
     uint32_t device;
-    int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    bool bound = fstat(file, &status) == 0 && S_ISSOCK(status.st_mode) &&
+    _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fstat(file, &status) == 0 && S_ISSOCK(status.st_mode) &&
                  (diag_bound(broker->outside, (uint32_t)inode, kernel_device(status.st_dev), (uint32_t)status.st_ino) == 1 ||
                      (self >= 0 && device_of(self, file, &device) &&
                          diag_bound(broker->outside, (uint32_t)inode, device, (uint32_t)status.st_ino) == 1));
-    if (self >= 0)
-        close(self);
-    return bound;
 }
 
 /* By the words that it was given, which programs read back (getsockname(2)), from where it stands: its root is ours. */
@@ -186,7 +182,8 @@ static int bind_here(const struct broker *broker, int socket, uint64_t inode, co
 static int bind_path(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length,
                      const char *path)
 {
-    int place = openat(process, "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC), fault = EACCES;
+    _cleanup_close_ int place = openat(process, "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fault = EACCES;
     pthread_mutex_lock(&naming);
     mode_t before = umask(umask_of(process));
     if (place >= 0 && fchdir(place) == 0)
@@ -195,8 +192,6 @@ static int bind_path(const struct broker *broker, int process, int socket, uint6
     if (chdir("/") != 0)
         fault = EACCES;
     pthread_mutex_unlock(&naming);
-    if (place >= 0)
-        close(place);
     return fault;
 }
 
@@ -267,11 +262,10 @@ static int start_listening(const struct seccomp_notif *call, int process)
 {
     uint64_t inode;
     bool bound;
-    int copy = socket_broker_copy(process, (int)call->data.args[0], &inode, &bound);
+    _cleanup_close_ int copy = socket_broker_copy(process, (int)call->data.args[0], &inode, &bound);
     if (copy < 0)
         return errno == EISCONN ? EINVAL : errno;
     int fault = !bound ? EACCES : listen(copy, (int)call->data.args[1]) == 0 ? 0 : errno;
-    close(copy);
     if (fault == 0)
         socket_broker_forget(inode);
     return fault;
@@ -328,7 +322,7 @@ int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thr
 /* ---- one call */
 int socket_broker_answer(const struct broker *broker, const struct seccomp_notif *call)
 {
-    int number = call->data.nr & ~0x40000000, process, fault;
+    int number = call->data.nr & ~0x40000000;
     char name[32];
     if (call->data.arch != NATIVE)
         return EPERM;
@@ -339,9 +333,8 @@ int socket_broker_answer(const struct broker *broker, const struct seccomp_notif
     if (number != SYS_listen)
         return EPERM;
     snprintf(name, sizeof name, "/proc/%d", (int)call->pid);
-    if ((process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+    _cleanup_close_ int process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0)
         return EACCES;
-    fault = broker_valid(broker, call->id) ? start_listening(call, process) : -1;
-    close(process);
-    return fault;
+    return broker_valid(broker, call->id) ? start_listening(call, process) : -1;
 }

@@ -63,7 +63,7 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
 {
     size_t size = 4096, end = 0;
     char *content = NULL;
-    int file = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    _cleanup_close_ int file = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file < 0)
         return NULL;
     for (;;) {
@@ -80,12 +80,9 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
             got = -1;
         }
         if (got <= 0) {
-            int fault = errno;
-            close(file);
             content[end] = '\0';
             if (length != NULL)
                 *length = end;
-            errno = fault;
             return got < 0 ? NULL : content;
         }
         if (size - end < 1024)
@@ -95,10 +92,8 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
 
 long number_in(const char *path)
 {
-    char *content = read_file(AT_FDCWD, path, 32, NULL);
-    long number = content == NULL ? 0 : strtol(content, NULL, 10);
-    free(content);
-    return number;
+    _cleanup_free_ char *content = read_file(AT_FDCWD, path, 32, NULL);
+    return content == NULL ? 0 : strtol(content, NULL, 10);
 }
 
 int memory_file(const char *name, const void *content, size_t length)
@@ -116,22 +111,20 @@ bool same_file(const struct stat *one, const struct stat *other)
 
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode)
 {
-    int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    _cleanup_close_ int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0)
         return -1;
     for (size_t done = 0; done < length;) {
         ssize_t wrote = write(file, (const char *)content + done, length - done);
         if (wrote < 0 && errno == EINTR)
             continue;
-        if (wrote < 0) {
-            int fault = errno;
-            close(file);
-            errno = fault;
+        if (wrote < 0)
             return -1;
-        }
         done += (size_t)wrote;
     }
-    return close(file);
+    int written = file;
+    file = -1;
+    return close(written);
 }
 
 void close_others(const int *kept, size_t count)

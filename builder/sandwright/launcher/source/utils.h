@@ -2,11 +2,33 @@
 #ifndef UTILS_H
 #define UTILS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 struct stat;
+
+/* For variables: closed and freed at the end of their block, which leaves errno as it is. */
+#define _cleanup_close_ __attribute__((cleanup(cleanup_close)))
+#define _cleanup_free_ __attribute__((cleanup(cleanup_free)))
+
+static inline void cleanup_close(const int *file)
+{
+    int fault = errno;
+    if (*file >= 0)
+        close(*file);
+    errno = fault;
+}
+
+static inline void cleanup_free(const void *variable)
+{
+    int fault = errno;
+    free(*(void *const *)variable);
+    errno = fault;
+}
 
 struct strv {
     char **at; /* count words, then NULL; NULL while there are none */

@@ -26,7 +26,7 @@ static struct mount_plan plan;
 static int over = -1;
 static struct sandbox sandbox = {-1, -1, -1, -1};
 static struct inside inside = {{-1, -1}, false};
-static int watching = -1;
+static struct host_watch host = {.inotify = -1};
 static pid_t first;
 static const char *root;
 static const struct strv *denied;
@@ -51,7 +51,7 @@ static bool ended_or_told(int milliseconds, bool told)
     struct pollfd each[] = {
         {.fd = sandbox.handle, .events = POLLIN},
         {.fd = over, .events = POLLIN},
-        {.fd = told ? watching : -1, .events = POLLIN},
+        {.fd = told ? host.inotify : -1, .events = POLLIN},
     };
     if (poll(each, 3, milliseconds) <= 0)
         return false;
@@ -111,7 +111,7 @@ static bool hidden_again(struct record *record)
 {
     bool there = false;
     if (record->again && options.by_name) {
-        host_hold(record, watching);
+        host_hold(&host, record);
         record->gone = record->held < 0;
         return true;
     }
@@ -120,7 +120,7 @@ static bool hidden_again(struct record *record)
     for (int tries = 0; tries < 100 && !there; tries++) {
         struct mounts mounts;
         bool hidden = inside_hide(&inside, record->target);
-        host_hold(record, watching);
+        host_hold(&host, record);
         record->gone = record->held < 0;
         if (record->gone && hidden)
             return true;
@@ -165,12 +165,14 @@ static void look_for_gone(void)
 /* A denied name that came to be on the host, or leads elsewhere: hidden, or the run ends. Whether all are hidden. */
 static bool hide_denied(void)
 {
+    if (denied->count == 0)
+        return true;
     for (int tries = 0; tries < 1000; tries++) {
         struct mounts mounts;
         bool can_hide = inside.spaces[1] >= 0 || inside.here;
         if (can_hide && !mounts_read(sandbox.mounts, &mounts))
             continue;
-        const char *path = absent_find(denied, &plan, can_hide ? &mounts : NULL, sandbox.root, root, watching);
+        const char *path = absent_find(denied, &plan, can_hide ? &mounts : NULL, sandbox.root, root, &host);
         if (can_hide)
             mounts_free(&mounts);
         if (path == NULL)
@@ -192,10 +194,10 @@ static void hide_denied_or_end(void)
 /* The kernel takes milliseconds to end a descriptor of inotify (SRCU). Nobody waits for that: all else is closed before. */
 static _Noreturn void leave_well(void)
 {
-    if (host_config_locked && options.tells)
+    if (host.config_locked && options.tells)
         warn("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
             "add filesystem.git: [config]");
-    dup2(watching, 0);
+    dup2(host.inotify, 0);
     syscall(SYS_close_range, 1, over - 1, 0);
     syscall(SYS_close_range, over + 1, ~0U, 0);
     (void)!write(over, (char[]){WELL}, 1);
@@ -208,12 +210,12 @@ static _Noreturn void follow(void)
         struct pollfd each[] = {
             {.fd = sandbox.handle, .events = POLLIN},
             {.fd = sandbox.mounts, .events = POLLPRI},
-            {.fd = watching, .events = POLLIN},
+            {.fd = host.inotify, .events = POLLIN},
             {.fd = over, .events = POLLIN},
         };
-        int ready = poll(each, 4, host_incomplete ? LOOK : -1);
+        int ready = poll(each, 4, host.incomplete ? LOOK : -1);
         bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
-        bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
+        bool told = (each[2].revents != 0 && host_events(&host)) || host.incomplete;
         if (told && !last) {
             hide_denied_or_end();
             look_for_gone();
@@ -266,7 +268,7 @@ static void hold_covers(void)
 {
     for (size_t index = 0; index < plan.count; index++)
         if (plan.records[index].kind == COVER_FILE || plan.records[index].kind == COVER_DIRECTORY)
-            host_hold(&plan.records[index], watching);
+            host_hold(&host, &plan.records[index]);
 }
 
 static void compare_before(void)
@@ -293,10 +295,9 @@ static void begin(void)
     if (!sandbox_open(first, &sandbox) || !sandbox_is_first(&sandbox))
         _exit(ended(0) || (sandbox.handle < 0 && errno == ESRCH) ? 0 : NOT_RUN);
     settle();
-    if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
-        forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
-    if (!inside_limit(&inside, &plan))
-        forbid("the memory of what lies over placeholders can't be limited%s", "");
+    if (!inside_open(sandbox.process, &inside) || !inside_prepare(&inside, &plan))
+        forbid("the sandbox's mounts can't be made private, or the memory of what lies over placeholders limited (%s)",
+               strerror(errno));
     hold_covers();
     compare_before();
 }
@@ -325,7 +326,7 @@ static void find(void)
 {
     int step = STEP;
     while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
-        if (watching >= 0 && host_events(watching)) {
+        if (host.inotify >= 0 && host_events(&host)) {
             hide_denied_or_end();
             compare_all(true);
         }
@@ -391,7 +392,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     root = options.root == NULL ? "" : options.root;
     denied = &run->plan.denied_names;
     first = options.first;
-    watching = host_watch(&plan);
+    host_watch(&host, &plan);
     if (first > 0)
         begin();
     else if (options.root != NULL)

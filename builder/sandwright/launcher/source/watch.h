@@ -41,6 +41,16 @@ struct mounts {
     char *text;
 };
 
+/* What is watched on the host. */
+struct watched_name;
+struct host_watch {
+    int inotify;        /* -1 without */
+    bool incomplete;    /* something can't be watched, and has to be looked at now and then */
+    bool config_locked; /* Git was about to write its configuration, which is watched (git-config(1)) */
+    struct watched_name *names;
+    size_t count;
+};
+
 /* watch_plan.c: NULL, or what is wrong. `text` is changed, and has to stay. */
 const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan);
 struct run;
@@ -70,16 +80,14 @@ bool is_in_memory(const char *type); /* of a file system */
  * be NULL: then none is hidden but as rendered. */
 struct strv;
 const char *absent_find(const struct strv *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
-                        const char *root, int watching);
+                        const char *root, struct host_watch *watch);
 
 /* watch_host.c */
-void host_watch_name(int watching, const char *directory, const char *name);
-int host_watch(struct mount_plan *plan);                  /* a descriptor for inotify, -1 without */
-void host_hold(struct record *record, int watching); /* what is there now is what must stay */
-bool host_events(int watching);                     /* whether one of them is about what is watched */
+void host_watch_name(struct host_watch *watch, const char *directory, const char *name);
+void host_watch(struct host_watch *watch, struct mount_plan *plan);
+void host_hold(struct host_watch *watch, struct record *record); /* what is there now is what must stay */
+bool host_events(struct host_watch *watch);                      /* whether one of them is about what is watched */
 const struct record *host_compare(const struct mount_plan *plan);
-extern bool host_config_locked; /* Git was about to write its configuration, which is watched (git-config(1)) */
-extern bool host_incomplete; /* something can't be watched, and has to be looked at now and then */
 
 /* watch_sandbox.c */
 struct sandbox {
@@ -99,7 +107,7 @@ struct inside {
 };
 bool inside_open(int process, struct inside *inside);
 bool inside_private(const struct inside *inside);                          /* nothing comes in that is mounted outside later */
-bool inside_limit(const struct inside *inside, const struct mount_plan *plan); /* the memory of what lies over placeholders */
+bool inside_prepare(const struct inside *inside, const struct mount_plan *plan); /* and what lies over placeholders has little memory */
 bool hide_path(const char *path); /* here, in the mount namespace of this process; what isn't there is hidden */
 bool inside_hide(const struct inside *inside, const char *path); /* a link on the way is followed as inside */
 bool inside_remove(const struct inside *inside, const char *path);          /* a mount that came in meanwhile */

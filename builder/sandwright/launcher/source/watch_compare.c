@@ -13,12 +13,8 @@
 
 int look_inside(int root, const char *path, struct stat *status)
 {
-    int file = open_without_links(root, path, O_PATH, RESOLVE_IN_ROOT);
-    if (file < 0)
-        return errno;
-    int fault = fstat(file, status) == 0 ? 0 : errno;
-    close(file);
-    return fault;
+    _cleanup_close_ int file = open_without_links(root, path, O_PATH, RESOLVE_IN_ROOT);
+    return file < 0 || fstat(file, status) != 0 ? errno : 0;
 }
 
 /* Whether a path shows what it should: the very file that is held, or for a mask something that has nothing in it. */

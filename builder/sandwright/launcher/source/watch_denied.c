@@ -73,7 +73,7 @@ static void begin_way(struct way *way, const char *path, const struct way *befor
 }
 
 /* Whether there is something at its end. */
-static bool follow_way(struct way *way, int watching)
+static bool follow_way(struct way *way, struct host_watch *watch)
 {
     char name[NAME_MAX + 1], target[PATH_MAX];
     struct stat status;
@@ -86,7 +86,7 @@ static bool follow_way(struct way *way, int watching)
             cut_to(way, slash == NULL ? 0 : (size_t)(slash - way->real));
             continue;
         }
-        host_watch_name(watching, above == 0 ? "/" : way->real, name);
+        host_watch_name(watch, above == 0 ? "/" : way->real, name);
         if (!append(way, name))
             return false;
         ssize_t length = readlink(way->real, target, sizeof target - 1);
@@ -114,7 +114,7 @@ static bool is_shown(const struct mount_plan *plan, const struct mounts *mounts,
 }
 
 const char *absent_find(const struct strv *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
-                        const char *root, int watching)
+                        const char *root, struct host_watch *watch)
 {
     static char found[2 * PATH_MAX];
     static struct way ways[2];
@@ -122,7 +122,7 @@ const char *absent_find(const struct strv *names, const struct mount_plan *plan,
     for (size_t index = 0; index + 1 < names->count; index += 2) {
         struct way *way = &ways[index / 2 % 2];
         begin_way(way, names->at[index], &ways[1 - index / 2 % 2]);
-        if (!follow_way(way, watching) || strcmp(way->real, names->at[index + 1]) == 0)
+        if (!follow_way(way, watch) || strcmp(way->real, names->at[index + 1]) == 0)
             continue;
         snprintf(found, sizeof found, "%s%s", root, way->real);
         if (is_shown(plan, mounts, inside, found))

@@ -13,61 +13,58 @@
 
 enum { EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW };
 
-struct name {
+struct watched_name {
     int directory; /* a watch descriptor */
     size_t length;
     const char *text;
 };
 
-static struct name *names;
-static size_t count;
-bool host_incomplete, host_config_locked;
-
-static bool known(int directory, const char *text, size_t length)
+static bool known(const struct host_watch *watch, int directory, const char *text, size_t length)
 {
-    for (size_t index = 0; index < count; index++)
-        if (names[index].directory == directory && names[index].length == length &&
-            memcmp(names[index].text, text, length) == 0)
+    for (size_t index = 0; index < watch->count; index++) {
+        const struct watched_name *each = &watch->names[index];
+        if (each->directory == directory && each->length == length && memcmp(each->text, text, length) == 0)
             return true;
+    }
     return false;
 }
 
-static void remember(int directory, const char *text, size_t length)
+static void remember(struct host_watch *watch, int directory, const char *text, size_t length)
 {
-    if (known(directory, text, length))
+    if (known(watch, directory, text, length))
         return;
-    struct name *more = reallocarray(names, count + 1, sizeof *names);
+    struct watched_name *more = reallocarray(watch->names, watch->count + 1, sizeof *more);
     if (more == NULL) {
-        host_incomplete = true;
+        watch->incomplete = true;
         return;
     }
-    names = more;
-    names[count++] = (struct name){directory, length, text};
+    watch->names = more;
+    watch->names[watch->count++] = (struct watched_name){directory, length, text};
 }
 
-void host_watch_name(int watching, const char *directory, const char *name)
+void host_watch_name(struct host_watch *watch, const char *directory, const char *name)
 {
     size_t length = strlen(name);
-    int number = inotify_add_watch(watching, directory, EVENTS);
-    if (number > 0 && !known(number, name, length))
-        remember(number, xasprintf("%s", name), length);
+    int number = inotify_add_watch(watch->inotify, directory, EVENTS);
+    if (number > 0 && !known(watch, number, name, length))
+        remember(watch, number, xasprintf("%s", name), length);
     else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
-        host_incomplete = true;
+        watch->incomplete = true;
 }
 
 /* The names on the way to a path, each in its directory. Who can't read a directory has to look again and again. */
-static void watch_names(const char *path, int watching, bool again)
+static void watch_names(struct host_watch *watch, const char *path, bool again)
 {
     static const char *before = "";
     char directory[4096] = "/";
     for (const char *part = path + 1; *part != '\0';) {
         size_t length = strcspn(part, "/"), whole = (size_t)(part - path) + length;
         bool done = strncmp(before, path, whole) == 0 && (before[whole] == '/' || before[whole] == '\0');
-        int number = done && !again ? 0 : inotify_add_watch(watching, directory, EVENTS);
+        int number = done && !again ? 0 : inotify_add_watch(watch->inotify, directory, EVENTS);
         if (number > 0)
-            remember(number, part, length);
+            remember(watch, number, part, length);
         else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
-            host_incomplete = true;
+            watch->incomplete = true;
         part += length;
         if (*part == '\0' || (size_t)(part - path) >= sizeof directory)
             break;
@@ -78,7 +75,7 @@ static void watch_names(const char *path, int watching, bool again)
     before = path;
 }
 
-void host_hold(struct record *record, int watching)
+void host_hold(struct host_watch *watch, struct record *record)
 {
     if (record->source[0] == '\0')
         return;
@@ -86,35 +83,34 @@ void host_hold(struct record *record, int watching)
         close(record->held);
     record->held = open_without_links(AT_FDCWD, record->source, O_PATH, 0);
     record->fault = record->held < 0 ? errno : 0;
-    if (record->watched && watching >= 0)
-        watch_names(record->source, watching, record->mount != 0);
+    if (record->watched && watch->inotify >= 0)
+        watch_names(watch, record->source, record->mount != 0);
 }
 
-int host_watch(struct mount_plan *plan)
+void host_watch(struct host_watch *watch, struct mount_plan *plan)
 {
-    int watching = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    host_incomplete = watching < 0;
+    watch->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    watch->incomplete = watch->inotify < 0;
     for (size_t index = 0; index < plan->count; index++)
         if (plan->records[index].kind != COVER_FILE && plan->records[index].kind != COVER_DIRECTORY)
-            host_hold(&plan->records[index], watching);
-    return watching;
+            host_hold(watch, &plan->records[index]);
 }
 
-bool host_events(int watching)
+bool host_events(struct host_watch *watch)
 {
     char buffer[65536] __attribute__((aligned(__alignof__(struct inotify_event))));
     bool found = false;
     for (;;) {
-        ssize_t got = read(watching, buffer, sizeof buffer);
+        ssize_t got = read(watch->inotify, buffer, sizeof buffer);
         if (got <= 0)
             return found;
         for (char *at = buffer; at < buffer + got;) {
             const struct inotify_event *event = (const struct inotify_event *)(void *)at;
             at += sizeof *event + event->len;
-            if (event->len > 0 && strcmp(event->name, "config.lock") == 0 && known(event->wd, "config", 6))
-                host_config_locked = true;
+            if (event->len > 0 && strcmp(event->name, "config.lock") == 0 && known(watch, event->wd, "config", 6))
+                watch->config_locked = true;
             if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0 ||
-                (event->len > 0 && known(event->wd, event->name, strlen(event->name))))
+                (event->len > 0 && known(watch, event->wd, event->name, strlen(event->name))))
                 found = true;
         }
         if (found)

@@ -88,21 +88,24 @@ static bool limit_memory(const char *path)
            mount(NULL, path, NULL, MS_REMOUNT | (place.f_flag & kept), "size=8k,nr_inodes=4") == 0;
 }
 
-static const struct mount_plan *limited;
+static const struct mount_plan *prepared;
 
-static bool limit_covers(const char *unused)
+/* Nothing comes in that is mounted outside later, and what lies over placeholders has little memory. */
+static bool prepare_mounts(const char *unused)
 {
     (void)unused;
-    for (size_t index = 0; index < limited->count; index++)
-        if (limited->records[index].kind == COVER_DIRECTORY && !limit_memory(limited->records[index].target))
+    if (!make_private("/"))
+        return false;
+    for (size_t index = 0; index < prepared->count; index++)
+        if (prepared->records[index].kind == COVER_DIRECTORY && !limit_memory(prepared->records[index].target))
             return false;
     return true;
 }
 
-bool inside_limit(const struct inside *inside, const struct mount_plan *plan)
+bool inside_prepare(const struct inside *inside, const struct mount_plan *plan)
 {
-    limited = plan;
-    return in_child(inside, limit_covers, NULL);
+    prepared = plan;
+    return in_child(inside, prepare_mounts, NULL);
 }
 
 static bool take_away(const char *path)

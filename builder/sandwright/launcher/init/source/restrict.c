@@ -40,11 +40,9 @@ static void change_account(const char *value)
 
 static void add_path(int ruleset, uint64_t rights, const char *path)
 {
-    int file = open(path, O_PATH | O_CLOEXEC);
-    if (file < 0)
-        return;
-    landlock_path(ruleset, file, rights, path);
-    close(file);
+    _cleanup_close_ int file = open(path, O_PATH | O_CLOEXEC);
+    if (file >= 0)
+        landlock_path(ruleset, file, rights, path);
 }
 
 static void add_port(int ruleset, uint64_t right, const char *port)

@@ -32,6 +32,7 @@ from sandwright.policy.names import Outer
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact, json_text
+from sandwright.render.authorities import authority_store
 from sandwright.render.baseline import load_baseline
 from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import MountPlan, mount_plan
@@ -101,6 +102,7 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
         *host_files(made),
         *proxy_files(policy),
         *engine_watch(policy, plan),
+        *authority_store(policy),
     )
     accounts = tuple(
         (f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)

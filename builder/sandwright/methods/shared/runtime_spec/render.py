@@ -17,6 +17,7 @@ from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.authorities import authority_store
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover, ignored
 from sandwright.render.filters import asking_filter, gvisor_filter, oci_filter
@@ -81,6 +82,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
         *root_accounts(policy),
         *_names(policy),
         mounts_artifact(plan.mounts, plan.covers),
+        *authority_store(policy),
     )
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
