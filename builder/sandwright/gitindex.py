@@ -5,9 +5,7 @@ Git enters the directory of such an entry by itself, as for a submodule.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 MOST = 1 << 28
 """Bytes of an index that are looked at."""
@@ -15,7 +13,7 @@ MOST = 1 << 28
 MOST_LINKS, MOST_PATH = 4000, 4096
 """Entries that are given, and bytes of a path: an index may be made to name more than memory holds."""
 
-_MODE = b"\0\0\xe0\0"
+MODE = b"\0\0\xe0\0"
 """160000 in octal, as an entry has it."""
 
 _BEFORE, _BETWEEN = 24, 12
@@ -43,7 +41,7 @@ def gitlinks(data: bytes) -> set[bytes]:
     if int.from_bytes(data[4:8], "big") == 4:
         return {path for length in _NAMES for path in _compressed(data, length)}
     found: set[bytes] = set()
-    at = data.find(_MODE, 12)
+    at = data.find(MODE, 12)
     for _ in range(len(data) // _LEAST):
         if at == -1 or len(found) >= MOST_LINKS:
             break
@@ -52,7 +50,7 @@ def gitlinks(data: bytes) -> set[bytes]:
             path = data[start : start + min(size, MOST_PATH)].partition(b"\0")[0]
             if path and (len(path) == size or size == _LENGTH):
                 found.add(path)
-        at = data.find(_MODE, at + 1)
+        at = data.find(MODE, at + 1)
     return found
 
 
@@ -79,7 +77,7 @@ def _compressed(data: bytes, length: int) -> Iterator[bytes]:
         path = path[: len(path) - removed] + data[start:end]
         if size != min(len(path), _LENGTH):
             return
-        if data[mode : mode + 4] == _MODE:
+        if data[mode : mode + 4] == MODE:
             found.append(path)
         at = end + 1
     yield from found

@@ -11,7 +11,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 NAME = "sandwright"
 
@@ -109,6 +109,47 @@ def readonly() -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(os.path.normpath, found)))
 
 
+def memory() -> str:
+    """The file of directories that variables of earlier runs named: runs without them reserve them, too."""
+    return os.path.join(keys(), "directories")
+
+
+def remembered() -> dict[str, list[str]]:
+    """The directories of earlier runs, also those that are gone, by what is reserved of them."""
+    from sandwright import smalljson  # noqa: PLC0415 - for who renders
+
+    try:
+        with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            data = smalljson.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def remember(directories: Mapping[str, Iterable[str]]) -> None:
+    """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
+    from sandwright import smalljson  # noqa: PLC0415 - for who renders
+
+    before = remembered()
+    known = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
+    now = {kind: sorted({*known[kind], *paths}) for kind, paths in directories.items()}
+    if now != before:
+        write(memory(), smalljson.dumps(now))
+
+
+def make(path: str) -> None:
+    """Make a directory, and those above it that are missing: closed, whatever an access list above hands on.
+
+    `os.makedirs` makes the ones above open to others.
+    """
+    if not os.path.isdir(os.path.dirname(path)):
+        make(os.path.dirname(path))
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+
+
 def private(path: str, *, passed: bool = False) -> str:
     """Make a directory that is ours alone, if it is not there; give its path.
 
@@ -117,18 +158,14 @@ def private(path: str, *, passed: bool = False) -> str:
     or open to others.
     """
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
+        make(path)
         status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise error(f"{path} is not a directory of this user")
+        if status.st_mode & (0o067 if passed else 0o077):
+            os.chmod(path, 0o700)
     except OSError as fault:
         raise error(f"{path} can't be made: {fault.strerror}") from fault
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise error(f"{path} is not a directory of this user")
-    if status.st_mode & (0o067 if passed else 0o077):
-        os.chmod(path, 0o700)
     return path
 
 
@@ -155,7 +192,7 @@ def above(name: str) -> str:
 
 def is_there(path: str) -> bool:
     """Whether something is at a path that no launcher put there for the time of a run."""
-    from sandwright.inputs import is_cover  # noqa: PLC0415 - the end of a run needs none of it
+    from sandwright.questions import is_cover  # noqa: PLC0415 - the end of a run needs none of it
 
     try:
         return not is_cover(path, os.lstat(path))

@@ -103,6 +103,16 @@ def test_what_no_method_of_the_policy_renders_to_is_found(project: Path, name: s
     assert f".sandbox/{name.split('/', maxsplit=1)[0]} (not ours)" in checked.stderr
 
 
+def test_a_check_of_one_method_compares_the_others_that_are_there(project: Path) -> None:
+    (project / "sandbox.yaml").write_text("schema: 1\nprefer: [bwrap, oci]\n")
+    assert _run("render", "--method", "bwrap", cwd=project).status == 0
+    assert _run("render", "--check", "--method", "bwrap", cwd=project).status == 0
+    assert _run("render", "--method", "oci", cwd=project).status == 0
+    (project / ".sandbox/oci/launch").write_text("#!/bin/sh\n")
+    checked = _run("render", "--check", "--method", "bwrap", cwd=project)
+    assert (checked.status, ".sandbox/oci/launch" in checked.stderr) == (12, True)
+
+
 @pytest.mark.parametrize("kind", ["strange", "left over", "link"])
 def test_names_of_strangers_begin_no_line(kind: str, project: Path) -> None:
     """CI obeys lines that begin with `::`, and a project's author names the files."""
@@ -443,7 +453,7 @@ def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path
 
 
 @pytest.mark.needs("git")
-@pytest.mark.parametrize("name", ["config", "packed-refs"])
+@pytest.mark.parametrize("name", ["config", "packed-refs", "refs/heads/x"])
 def test_lint_does_not_wait_at_a_pipe_in_a_repository(project: Path, name: str) -> None:
     """Git would, as long as nobody writes there."""
     process.run("git", "init", "-q", cwd=project)

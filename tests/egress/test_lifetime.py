@@ -259,7 +259,7 @@ def test_other_networks_have_no_proxy(mode: str) -> None:
 
 
 def test_methods_that_need_one() -> None:
-    needing = [name for name, each in METHODS.items() if each.PROPERTIES.proxy == "launcher"]
+    needing = [name for name, each in METHODS.items() if each.properties.proxy == "launcher"]
     assert needing == ["docker", "podman", "kubernetes"], "all others take the session's"
 
 

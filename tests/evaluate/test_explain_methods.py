@@ -20,7 +20,8 @@ from sandwright.evaluate.explain.squid import Squid
 from sandwright.launcher.plan import LaunchPlan, plan_bytes
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
-from sandwright.methods.registry import artifacts, explain
+from sandwright.methods.compare import explain
+from sandwright.methods.registry import artifacts
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
@@ -298,7 +299,7 @@ def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPat
     config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     plan = Artifact("launch.plan", plan_bytes(LaunchPlan(method="runtime")), "")
     made = (Artifact("config.json", json.dumps(config).encode(), ""), plan)
-    monkeypatch.setattr("sandwright.methods.oci.make_artifacts", lambda _: made)
+    monkeypatch.setattr(METHODS["oci"], "make_artifacts", lambda _: made)
     row = _row("syscall", "ptrace", "oci")
     assert (row.decision, row.status, row.place and row.place.text) == (
         "allow",
@@ -516,8 +517,9 @@ def test_json_is_stable() -> None:
 
 def test_bubblewrap_options_that_nobody_knows_are_refused() -> None:
     launch, bpf = Artifact("launch", b"", ""), Artifact("seccomp.bpf", b"", "")
+    made = Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ())
     with pytest.raises(DocumentError, match=r"args: argument 1: '--nonsense' is unknown"):
-        read_bwrap(Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ()))
+        read_bwrap(made, _policy())
 
 
 SUBJECTS = st.lists(
@@ -528,7 +530,7 @@ SUBJECTS = st.lists(
 ).map(lambda parts: "/" + "/".join(parts))
 
 
-TESTED = [name for name, each in METHODS.items() if each.PROPERTIES.explained and name != "noop"]
+TESTED = [name for name, each in METHODS.items() if each.parts.read_back and name != "noop"]
 
 
 @pytest.mark.parametrize("case", CASES)

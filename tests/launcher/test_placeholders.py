@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT, Drive, Start
-from sandwright.inputs import is_cover
+from sandwright.questions import is_cover
 
 pytestmark = pytest.mark.needs("cc")
 

@@ -95,7 +95,7 @@ def test_it_runs_what_was_built(
     inputs = InputTracker()
     loading.load_built(engine.name, policy, inputs, {})
     assert _says(engine, name) == "second"
-    assert any(str(output) in str(each) for each in inputs.asked()), "another build is another sandbox"
+    assert any(str(output) in str(each) for each in inputs.recording()), "another build is another sandbox"
 
     def again(*_: object) -> None:
         raise AssertionError("it has this very image")

@@ -13,8 +13,9 @@ from proving import resolver
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.inputs import InputTracker
-from sandwright.methods.shared.images import VARIABLE, rootfs, store_of
+from sandwright.methods.shared.images import rootfs, store_of
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import BUILD
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import open_image
 
@@ -39,7 +40,7 @@ def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     """A policy of somebody else than root, who this process is for the length of a test."""
     home = tmp_path / "home"
     home.mkdir()
-    for name, value in (("HOME", str(home)), (VARIABLE, str(built))):
+    for name, value in (("HOME", str(home)), (BUILD, str(built))):
         monkeypatch.setenv(name, value)
     for name in ("XDG_CACHE_HOME", "SANDWRIGHT_ROOTFS"):
         monkeypatch.delenv(name, raising=False)
@@ -114,9 +115,9 @@ def test_a_build_that_came_with_a_project_is_nobodys(
     (project / "build").symlink_to(built)
     text = "schema: 1\nmethod: oci\nimage: small\nfilesystem: {write: [$PROJECT/out]}\n"
     closed = resolver(text, project)(())
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(BUILD)
     with pytest.raises(HostError, match=r"may have come with the project; if you built it, say so with"):
         rootfs(closed, InputTracker())
     assert not (tmp_path / "home/.cache/sandwright/rootfs").exists()
-    monkeypatch.setenv(VARIABLE, str(project / "build"))
+    monkeypatch.setenv(BUILD, str(project / "build"))
     assert (rootfs(closed, InputTracker()) / "bin/hello").exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ import pytest
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
 from sandwright.methods import METHODS, registry
-from sandwright.methods.contract import CODES, Preflight
+from sandwright.methods.contract import CODES, Parts, Preflight
+from sandwright.methods.properties import Answers
 from sandwright.methods.shared.trial import judged
+from sandwright.policy.declaration import Declaration
 from sandwright.runtime.trial import Failed
 
 EXAMPLE = '''
@@ -20,19 +24,24 @@ EXAMPLE = '''
 from dataclasses import replace
 
 from sandwright.methods import bwrap
-from sandwright.methods.bwrap import FORMS, PROPERTIES, expect, make_artifacts, read_artifacts
+from sandwright.methods.contract import Method
 
-def declare():
-    return replace(bwrap.declare(), method="wrapped")
 
-def make_backend():
-    return replace(bwrap.make_backend(), name="wrapped")
+class Wrapped(Method):
+    def declare(self):
+        return replace(super().declare(), method="wrapped")
+
+    def make_backend(self):
+        return replace(super().make_backend(), name="wrapped")
+
+
+METHOD = Wrapped(bwrap.METHOD.properties, bwrap.METHOD.parts)
 '''
 POINTS = """[sandwright.methods]
-wrapped = example_method
+wrapped = example_method:METHOD
 lacking = json
 absent = example_method:nothing
-bwrap = example_method
+bwrap = example_method:METHOD
 """
 
 
@@ -69,7 +78,8 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
     assert b"method: wrapped (seatbelt: Seatbelt is macOS'; this is linux" in ended.stderr
     assert (project / "file").read_text() == "new\n"
     with (installed / "example_method.py").open("a") as newer:
-        newer.write("def make_artifacts(policy):\n    raise LookupError('the newer version')\n")
+        newer.write("\n\ndef newer(policy):\n    raise LookupError('the newer version')\n")
+        newer.write("METHOD.make_artifacts = newer\n")
     ended = subprocess.run(argv, cwd=project, env=environ, capture_output=True, timeout=60, check=False)
     assert b"the newer version" in ended.stderr, "what the older one rendered is not taken"
 
@@ -77,7 +87,7 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("lacking", r"the method lacking \(json\) lacks PROPERTIES, FORMS, declare"),
+        ("lacking", r"the method lacking \(json\) is module, not sandwright.methods.contract.Method"),
         ("absent", r"the method absent \(example_method:nothing\) can't be loaded: AttributeError"),
         (
             "rocket",
@@ -147,3 +157,38 @@ def test_each_method_says_what_stands_between() -> None:
         assert own.kernel_bug, name
         assert bool(own.walls) is (name != "noop"), name
         assert own.own_kernel is (own.kernel_bug.startswith(("of runsc", "of the kernel inside"))), name
+
+
+PARTS = [
+    pytest.param(own, parts, id=f"{name}")
+    for own, method in METHODS.items()
+    for name, parts in [(own, method.parts), *((each, v.parts) for each, v in method.variants.items())]
+]
+
+
+@pytest.mark.parametrize(("own", "parts"), PARTS)
+def test_every_part_is_there_and_of_this_method(own: str, parts: Parts) -> None:
+    """A part is named as text: no type checker looks at it."""
+    named = {part: text for part, text in asdict(parts).items() if text}
+    assert named, "a method or variant without parts is a mistake"
+    for part, text in named.items():
+        module = text.partition(":")[0]
+        shared = part == "read_back" and module.startswith("sandwright.methods.shared.")
+        assert shared or module.startswith(f"sandwright.methods.{own}."), text
+        loaded = parts.load(part)
+        match part:
+            case "declaration":
+                assert isinstance(loaded, Declaration)
+            case "expected":
+                assert all(isinstance(each, Answers) for each in loaded.values())
+            case "render":
+                assert next(iter(inspect.signature(loaded).parameters)) == "policy"
+            case "read_back":
+                assert len(inspect.signature(loaded).parameters) == 2
+            case "backend":
+                assert loaded().name
+
+
+def test_only_what_nothing_reads_is_not_read_back() -> None:
+    """Without a reader nothing checks the artifacts before they are used."""
+    assert [name for name, each in METHODS.items() if not each.parts.read_back] == ["alcless"]

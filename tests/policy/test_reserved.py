@@ -254,3 +254,95 @@ def test_the_account_s_own_state_is_reserved_whatever_home_is(
     for name in (".local/state/sandwright/keys/render-cache", ".cache/sandwright/sessions/x.json"):
         assert not policy.filesystem.tree.shows_host(str(real / name)), name
     assert not policy.filesystem.tree.changes_host(str(real / ".config/sandwright/policy.yaml"))
+
+
+TRUSTED = (".config/containers", ".docker", ".local/share/containers")
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_what_the_engines_of_the_host_obey_is_readonly_for_every_caller(
+    project: Path, caller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "POLICY", POLICY.replace("~/.cache", "~/.config, ~/.cache"))
+    (project / "sandbox.yaml").write_text(POLICY)
+    found = CALLERS[caller](project)
+    for name in (".config/containers", ".local/share/containers"):
+        assert not found.filesystem.tree.changes_host(f"{project.parent}/{name}/x"), name
+    assert found.filesystem.tree.changes_host(f"{project.parent}/.config/x")
+
+
+@pytest.mark.parametrize("name", TRUSTED)
+def test_it_can_be_read_and_not_written(project: Path, name: str) -> None:
+    path = f"{project.parent}/{name}"
+    found = Policy.from_text(POLICY.replace("/usr", f"/usr, {path}")).resolve()
+    assert found.filesystem.tree.shows_host(f"{path}/x")
+    with pytest.raises(DocumentError, match="no policy can let it be written"):
+        Policy.from_text(POLICY.replace("~/.cache", f"{path}/x")).resolve()
+
+
+@pytest.mark.parametrize("variable", ["SANDWRIGHT_BUILD", "SANDWRIGHT_ROOTFS", "DOCKER_CONFIG"])
+def test_what_a_variable_names_is_readonly_now_and_in_runs_without_it(
+    project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images are executed by later runs, whichever policy they have."""
+    place = project / "named"
+    place.mkdir()
+    monkeypatch.setenv(variable, str(place))
+    assert not _plain(project).filesystem.tree.changes_host(f"{place}/x")
+    assert not _here(project).filesystem.tree.changes_host(f"{place}/x")
+    monkeypatch.delenv(variable)
+    assert not _here(project).filesystem.tree.changes_host(f"{place}/x")
+    assert _plain(project).filesystem.tree.changes_host(f"{place}/x"), "launchers are for others, too"
+    place.rmdir()
+    assert _here(project).filesystem.tree.changes_host(f"{place}/x")
+
+
+@pytest.mark.parametrize("variable", ["CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF"])
+def test_a_file_that_podman_takes_is_no_directory(
+    project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, str(project / "podman.conf"))
+    assert not _plain(project).filesystem.tree.changes_host(f"{project}/podman.conf")
+    assert not (project / "podman.conf").exists()
+
+
+def test_the_build_of_a_checkout_that_is_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sandwright's own repository: reading stays, also of images that are made later."""
+    monkeypatch.setattr("sandwright.policy.trusted.checkout_build", lambda: project / "build")
+    found = Policy.from_text("schema: 1\nmethod: bwrap\n").resolve()
+    assert not found.filesystem.tree.changes_host(f"{project}/build/images/x")
+    assert found.filesystem.tree.shows_host(f"{project}/build/images/x")
+    assert found.filesystem.tree.changes_host(f"{project}/src")
+
+
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "XDG_CONFIG_HOME"])
+def test_a_run_knows_where_variables_of_earlier_runs_led(
+    project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = project / "elsewhere"
+    monkeypatch.setenv(variable, str(place))
+    _here(project)
+    (place / "sandwright").mkdir(exist_ok=True, parents=True)
+    monkeypatch.delenv(variable)
+    assert not _here(project).filesystem.tree.changes_host(f"{place}/sandwright/x")
+    assert _here(project).filesystem.tree.changes_host(f"{place}/x")
+
+
+def test_denials_and_protections_hold_in_the_account_s_home_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`env HOME=…` changes where a program looks, not where the account's secrets are."""
+    real, other = tmp_path / "real", tmp_path / "other"
+    (real / ".ssh").mkdir(parents=True)
+    (other / "p").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(other))
+    monkeypatch.setattr("sandwright.places.account_home", lambda: str(real))
+    text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {real}], deny: [$HOME/mine]}}\n"
+    (other / "p/sandbox.yaml").write_text(text)
+    request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
+    policy = resolved_here(load(request, InputTracker()), request, InputTracker())
+    for home in (real, other):
+        for name in (".ssh/id_ed25519", ".aws/credentials", ".netrc", "mine/x"):
+            assert not policy.filesystem.tree.shows_host(f"{home}/{name}"), (home, name)
+    assert not policy.filesystem.tree.changes_host(f"{real}/.bashrc")
+    assert policy.filesystem.tree.changes_host(f"{real}/x")

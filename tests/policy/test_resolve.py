@@ -18,9 +18,10 @@ from sandwright.errors import DocumentError, RenderError, UsageError
 from sandwright.inputs import InputTracker
 from sandwright.methods.registry import render
 from sandwright.policy import load
-from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import EntryKind
 
 DIRECTORY = HostEntry("directory")
 LINUX = HostFacts(
@@ -185,7 +186,7 @@ def test_projects(project: str) -> None:
         ("filesystem: {read: [/bad/x]}", "p:1:21: filesystem.read[0]: leads to '/\\udcff/x', which is not valid UTF-8"),
         ("filesystem: {deny: [/bad/x]}", "p:1:21: filesystem.deny[0]: leads to '/\\udcff/x', which is not valid UTF-8"),
         ("filesystem: {read: [/run/docker.sock]}", "p:1:21: filesystem.read[0]: /run/docker.sock leads to the socket of Docker, which is denied always"),
-        ("filesystem: {write: [~/.docker/run/x]}", "p:1:22: filesystem.write[0]: /home/u/.docker/run/x leads to the socket of Docker Desktop, which is denied always"),
+        ("filesystem: {write: [~/.docker/run/x]}", "p:1:22: filesystem.write[0]: /home/u/.docker/run/x leads to the socket of Docker Desktop, which is denied always\np:1:22: filesystem.write[0]: ~/.docker/run/x is in /home/u/.docker, what programs of the host start or obey: no policy can let it be written"),
         ("filesystem: {readonly: [/sock]}", "p:1:25: filesystem.readonly[0]: /run/docker.sock leads to the socket of Docker, which is denied always"),
         ("filesystem: {unprotect: [{path: /run/docker.sock, reason: x}]}", "p:1:26: filesystem.unprotect[0]: /run/docker.sock is a socket of Docker, denied always"),
         ("filesystem: {unprotect: [{path: $PROJECT/sandbox.yaml, reason: x}]}", "p:1:26: filesystem.unprotect[0]: /home/u/p/sandbox.yaml is protected always"),

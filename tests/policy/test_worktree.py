@@ -206,9 +206,9 @@ def test_a_hidden_repository_stays_hidden(home: Path) -> None:
 def test_a_link_that_changes_makes_the_rendering_stale(home: Path) -> None:
     inputs = InputTracker()
     _facts(home, inputs=inputs)
-    assert changed(inputs.asked()) is None
+    assert changed(inputs.recording()) is None
     (home / "main" / ".git" / "worktrees" / "tree" / "gitdir").write_text("/elsewhere/.git\n")
-    assert changed(inputs.asked()) is not None
+    assert changed(inputs.recording()) is not None
 
 
 def test_configuration_is_opened_by_its_own_grant(home: Path) -> None:

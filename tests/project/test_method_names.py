@@ -9,7 +9,7 @@ from pathlib import Path
 from sandwright.methods import METHODS
 
 PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
-NAMES = frozenset(METHODS) | {form for each in METHODS.values() for form in each.FORMS}
+NAMES = frozenset(METHODS) | {name for each in METHODS.values() for name in each.variants}
 
 PROGRAMS = {"bwrap", "docker", "podman"}
 """Names of programs, too. These rooms start, find or look for programs, and build images with them."""
@@ -22,6 +22,7 @@ ALLOWED = {
     "runtime/": {*PROGRAMS, "user"},  # programs; a namespace
     "verify/smoke/": {*PROGRAMS, "user"},
     "verify/mapping/": {*PROGRAMS, "user"},
+    "documents/fields.py": {"user"},  # a field of OCI images
     "check/": {"bwrap", "user"},  # a program that images hold; a field of OCI images
     "cli/engines.py": PROGRAMS,  # engines that build images
     "cli/commands/": PROGRAMS,
@@ -35,6 +36,7 @@ ALLOWED = {
     "session/prepare.py": {"oci", "seatbelt"},
     "session/doctor.py": {"gvisor"},  # what surrounds this machine
     "verify/catalogue/processes.py": {"user"},  # a namespace
+    "launcher/__init__.py": {"vm"},  # the directory of a program
     "policy/hidden.py": {"oci"},
     "policy/installation.py": {*PROGRAMS, "noop"},  # programs that launchers run
     "policy/": {"user", "noop"},  # a layer of policies; the language asks for a reason for `noop`
@@ -73,6 +75,7 @@ def test_every_word_of_the_language_is_a_method() -> None:
     assert tuple(METHODS) == names.METHODS
 
 
-def test_no_module_imports_a_method_by_text() -> None:
-    for path in sorted((PACKAGE / "methods").rglob("*.py")):
-        assert "import_module" not in path.read_text(encoding="utf-8"), path
+def test_only_the_contract_imports_a_method_by_text() -> None:
+    texts = {path.name: path.read_text() for path in sorted((PACKAGE / "methods").rglob("*.py"))}
+    assert [name for name, text in texts.items() if "lazy.load" in text] == ["contract.py"]
+    assert [name for name, text in texts.items() if "import_module" in text] == []

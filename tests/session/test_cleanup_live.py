@@ -17,7 +17,7 @@ from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.policy.facts import kept
-from sandwright.session import cleanup, prepare, render_cache, stale, state
+from sandwright.session import cleanup, render_store, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 
 BEGUN = "import sys; sys.stdin.read()"
@@ -113,7 +113,7 @@ def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None
 
 def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However old: `cleanup` starts the launcher in it to remove the session's placeholders."""
-    monkeypatch.setattr(render_cache, "MOST", 0)
+    monkeypatch.setattr(render_store, "MOST", 0)
     rendered = here / "home/.cache/sandwright/sessions/rendered"
     for name in ("a1", "b2"):
         (rendered / name).mkdir(parents=True)
@@ -121,10 +121,10 @@ def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pyte
     with _session() as ended:
         session = _record(here, ended, directory=str(rendered / "a1"))
         ended.communicate()
-    prepare.sweep("")
+    render_store.sweep("")
     assert [path.name for path in rendered.iterdir()] == ["a1"]
     assert stale.forget(session)
-    prepare.sweep("")
+    render_store.sweep("")
     assert list(rendered.iterdir()) == []
 
 

@@ -85,11 +85,11 @@ def test_a_virtual_environment_of_python(home: Path) -> None:
     configuration.write_text("home = /usr/bin\n")
     asked = InputTracker()
     assert find("claude", _resolved(home, ""), asked) == HostProgram((program,), (f"{home}/venvs/agent",))
-    assert changed(asked.asked()) is None
+    assert changed(asked.recording()) is None
     base = home / "python"
     (base / "lib" / "python3.11").mkdir(parents=True)
     configuration.write_text(f"home = {base}/bin\nversion = 3.11\n")
-    assert changed(asked.asked()) == ("digest", str(configuration))
+    assert changed(asked.recording()) == ("content", str(configuration))
     assert _found(home) == HostProgram((program,), (f"{home}/venvs/agent",))
     (base / "lib" / "python3.11" / "os.py").touch()
     assert _found(home) == HostProgram((program,), (f"{home}/venvs/agent", str(base)))
@@ -151,9 +151,10 @@ def test_every_question_is_kept(home: Path) -> None:
     program = _linked(home, "node_modules/agent/run.js", NODE)
     asked = InputTracker()
     find("claude", _resolved(home, ""), asked)
-    questions = {(kind, subject) for kind, subject, _ in asked.asked()}
-    wanted = {("variable", "PATH"), ("identity", f"{home}/bin/claude"), ("identity", program)}
-    assert wanted | {("identity", f"{home}/bin/node"), ("type", f"{home}/.gitconfig")} <= questions
+    questions = {question for question, _ in asked.recording()}
+    wanted = {("variable", "PATH"), ("stamp", f"{home}/bin/claude"), ("stamp", program)}
+    assert wanted | {("stamp", f"{home}/bin/node")} <= questions
+    assert any(each[:2] == ("entries", str(home)) and ".gitconfig" in each for each in questions)
 
 
 def test_this_python_is_found_by_its_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,14 +146,15 @@ def test_an_address_that_is_too_long_says_nothing_of_the_launchers_memory(learnt
     assert {each.address for each in record.contacts if each.action == "listen"} == {"a" * 108}
 
 
-def test_the_record_is_kept_where_its_name_led_at_first(learnt: Project) -> None:
+def test_no_record_is_written_through_a_link_of_the_project(learnt: Project) -> None:
+    """The command could have it lead elsewhere by the end."""
     (learnt.home / "records").mkdir()
     (learnt.root / "out").symlink_to("../records")
-    words = ("--once", "--record", "out/record", "--", interpreters.INSIDE, "-P", "recorded.py", "turn")
-    ended = learnt.sandwright("learn", *words)
+    ended = learnt.sandwright("learn", "--once", "--record", "out/record", "--", "true")
+    assert ended.returncode == 13, ended.stderr
+    assert b"out is a symbolic link to ../records: name its target" in ended.stderr
+    ended = learnt.sandwright("learn", "--once", "--record", "../records/record", "--", "true")
     assert ended.returncode == 0, ended.stderr
-    assert (learnt.root / "out").readlink() == Path("../.ssh")
-    assert [each.name for each in (learnt.home / ".ssh").iterdir()] == ["key"]
     assert read(learnt.home / "records" / "record").whole
 
 
@@ -233,7 +234,9 @@ def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt
     learnt.policy.rename(elsewhere)
     before = elsewhere.read_text()
     learnt.policy.symlink_to(elsewhere)
-    (learnt.home / "record").write_text("".join(f"{line}\n" for line in lines(Record(whole=True))))
+    (learnt.home / "record").write_text(
+        "".join(f"{line}\n" for line in lines(Record(calls=frozenset({0}), whole=True)))
+    )
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"), "--write")
     assert b"is a symbolic link: nothing is written through one" in ended.stderr
     assert elsewhere.read_text() == before
@@ -246,3 +249,11 @@ def test_what_was_asked_for_is_one_line(learnt: Project) -> None:
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
     assert ended.returncode == 0, ended.stderr
     assert f"  read {learnt.home}/.ssh/a\\nsandwright: forged\\x1b[31m: denied\n".encode() in ended.stderr
+
+
+def test_a_record_without_a_call_is_none(learnt: Project) -> None:
+    for content in ("", "".join(f"{line}\n" for line in lines(Record(whole=True)))):
+        (learnt.home / "record").write_text(content)
+        ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
+        assert ended.returncode == 64, ended.stderr
+        assert b"record is no record of a run: no call is in it" in ended.stderr

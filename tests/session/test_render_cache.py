@@ -16,9 +16,10 @@ import pytest
 
 from sandwright import inputs, places, process
 from sandwright.inputs import InputTracker
+from sandwright.questions import KINDS
 from sandwright.render.artifact import Artifact
 from sandwright.session import render_cache
-from sandwright.session.prepare import store
+from sandwright.session.render_store import store
 from session.conftest import POLICY, WAIT, Project
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -99,6 +100,22 @@ def test_rendered_anew(project: Project, change: Callable[[Project], object]) ->
     assert b"ran\n" in ended.stdout
     assert (b"content" in ended.stdout) == ("hidden!" in project.policy.read_text())
     assert _kept(project, "true")
+
+
+def test_few_questions_are_asked(tmp_path: Path) -> None:
+    """For the preset `default` in this repository."""
+    repository = Path(__file__).parents[2]
+    environ = {
+        **os.environ,
+        "HOME": str(_new(tmp_path / "home")),
+        "XDG_RUNTIME_DIR": str(_new(tmp_path / "run")),
+    }
+    words = [sys.executable, "-P", "-c", "from sandwright.cli import main; main()", "run", "--", "true"]
+    environ = {name: value for name, value in environ.items() if name != "XDG_CACHE_HOME"}
+    subprocess.run(words, check=True, cwd=repository, env=environ, timeout=WAIT)
+    (kept,) = (tmp_path / "home/.cache/sandwright/sessions").glob("[0-9a-f]*.json")
+    asked = json.loads(kept.read_bytes().partition(b"\n")[2])["asked"]
+    assert 100 < len(asked) < 150
 
 
 def test_a_file_among_modules_becomes_a_repository(project: Project) -> None:
@@ -233,7 +250,7 @@ def test_a_cache_of_somebody_else_is_not_used(project: Project) -> None:
     assert b"is not a directory of this user" in ended.stderr
 
 
-@pytest.mark.parametrize("kind", sorted(inputs.KINDS))
+@pytest.mark.parametrize("kind", sorted({*KINDS, "entries"}))
 def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> None:
     """No path breaks it: what can't be looked at has an answer as well, and JSON keeps it as it is."""
     os.mkfifo(tmp_path / "pipe")
@@ -247,13 +264,15 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
         "HOME",
     ):
         asking = InputTracker()
-        asking.ask(kind, subject)
-        asked = json.loads(json.dumps(asking.asked()))
-        assert kind == "sockets" or inputs.changed(asked) is None
+        asking.ask_all([(kind, subject, "name") if kind == "entries" else (kind, subject)])
+        assert (
+            kind in ("sockets", "tree") or inputs.changed(json.loads(json.dumps(asking.recording()))) is None
+        )
 
 
-def test_an_unknown_question_counts_as_changed() -> None:
-    assert inputs.changed([("nonsense", "x", None)]) == ("nonsense", "x")
+@pytest.mark.parametrize("question", [("nonsense", "x"), ("stamp",), ("stamp", "/", "/"), ()])
+def test_an_unknown_question_counts_as_changed(question: tuple[str, ...]) -> None:
+    assert inputs.changed([(question, ())]) == question
 
 
 def test_another_copy_of_the_program_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import inputs
+from sandwright.questions import KINDS
 from session.conftest import WAIT, Project
 from session.entries import entry, write
 
@@ -41,7 +42,7 @@ main()
 """
 STARTING = """
 cli cli.commands cli.commands.command cli.commands.everyday cli.commands.options cli.functions cli.parsing
-cli.program cli.running digests folding gitindex inputs nested places policy policy.agents session
+cli.program cli.running digests folding gitindex inputs nested places policy policy.agents questions session
 session.after
 session.cache_key session.elsewhere session.render_cache session.request session.run session.state
 session.trust signalling
@@ -93,17 +94,17 @@ def _ours(names: set[str]) -> set[str]:
 
 def _asked(project: Project) -> set[str]:
     """The kinds of questions that were asked."""
-    return {kind for kind, _, _ in entry(project)[1]["asked"]}
+    return {question[0] for question, _ in entry(project)[1]["asked"]}
 
 
 def _another(project: Project, kind: str) -> None:
     """Have one answer of a kind as if it had been another when it was kept."""
     slot, data = entry(project)
-    next(each for each in data["asked"] if each[0] == kind)[2] = ["another"]
+    next(each for each in data["asked"] if each[0][0] == kind)[1] = ["another"]
     write(project, slot, data)
 
 
-ELSEWHERE = {"minute", "names", "owner"}
+ELSEWHERE = {"minute"}
 """The kinds of questions that only other policies ask."""
 
 
@@ -117,7 +118,7 @@ def test_rendered_anew_for_another_answer_of_any_kind(project: Project) -> None:
 
     assert rendered() == "now"
     assert "before" in [rendered() for _ in range(4)]  # others on this machine may open a socket
-    for kind in sorted(inputs.KINDS.keys() - ELSEWHERE):
+    for kind in sorted({*KINDS, "entries"} - ELSEWHERE):
         _another(project, kind)
         assert rendered() == "now", kind
     assert "before" in [rendered() for _ in range(4)]

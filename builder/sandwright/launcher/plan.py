@@ -115,7 +115,7 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserPlan:
+class DedicatedAccountPlan:
     """An account of the project's."""
 
     account: str | None = None
@@ -184,7 +184,7 @@ class LaunchPlan:
     image: ImagePlan = ImagePlan()
     runtime: RuntimePlan = RuntimePlan()
     engine: EnginePlan = EnginePlan()
-    user: UserPlan = UserPlan()
+    user: DedicatedAccountPlan = DedicatedAccountPlan()
     landlock: LandlockPlan = LandlockPlan()
     vm: MachinePlan = MachinePlan()
 

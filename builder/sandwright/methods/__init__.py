@@ -1,4 +1,4 @@
-"""The methods by which a policy is enforced: each is a package behind the Protocol of `contract.Method`.
+"""The methods by which a policy is enforced: each package has a `contract.Method`.
 
 `registry` finds a method by its name, ours and those that others install. What several methods share is in
 `shared`, where nothing is a method.
@@ -27,17 +27,17 @@ from sandwright.methods import (
 from sandwright.methods.contract import Method
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType({
-    "bwrap": bwrap,
-    "docker": docker,
-    "podman": podman,
-    "gvisor": gvisor,
-    "oci": oci,
-    "seatbelt": seatbelt,
-    "kubernetes": kubernetes,
-    "user": user,
-    "alcless": alcless,
-    "landlock": landlock,
-    "vm": vm,
-    "noop": noop,
+    "bwrap": bwrap.METHOD,
+    "docker": docker.METHOD,
+    "podman": podman.METHOD,
+    "gvisor": gvisor.METHOD,
+    "oci": oci.METHOD,
+    "seatbelt": seatbelt.METHOD,
+    "kubernetes": kubernetes.METHOD,
+    "user": user.METHOD,
+    "alcless": alcless.METHOD,
+    "landlock": landlock.METHOD,
+    "vm": vm.METHOD,
+    "noop": noop.METHOD,
 })  # fmt: skip
 """Our methods by name, in the order in which they are listed."""

@@ -1,25 +1,25 @@
-"""What a method offers: the Protocol of its package, and of the backend that runs its sandboxes here."""
+"""A method: its properties, the parts that render, read back and start it, and the Protocol of a backend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
-from sandwright.errors import HostError
+from sandwright import lazy
+from sandwright.errors import HostError, RenderError
+from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
 from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.host import MachineFacts
-    from sandwright.inputs import InputTracker, Question
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.names import Outer
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.names import Outer
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered
 
 Say = Callable[[str], None]
 """Tells a person one line."""
@@ -29,64 +29,82 @@ def quiet(_: str) -> None:
     """Nobody is told."""
 
 
-class Method(Protocol):
-    """One method: a package or module with these names, which is imported at every start of the program.
+@dataclass(frozen=True)
+class Parts:
+    """Where the parts of a method are, each as `module:attribute`; empty where there is none.
 
-    `self` is no argument of a module's function (PEP 544). Each function imports the part of the method that
-    it needs when it is called, since most starts need none of them.
+    A part is imported when it is first needed: most starts need few, and of one method.
     """
 
-    @property
-    def PROPERTIES(self) -> Properties:  # noqa: N802 - a constant of a module
-        """What others have to know of it."""
-        ...
+    declaration: str = ""
+    render: str = ""
+    read_back: str = ""
+    backend: str = ""
+    expected: str = ""
 
-    @property
-    def FORMS(self) -> Mapping[str, Form]:  # noqa: N802
-        """Its other sandboxes, by names of their own; mostly none."""
-        ...
+    def load(self, part: str) -> Any:  # noqa: ANN401 - a test loads each, and looks at its type
+        """A part by its field's name. Raise ImportError or AttributeError where it can't be imported."""
+        return lazy.load(getattr(self, part))
+
+
+@dataclass
+class Method:
+    """One method: its properties, its parts, and its variants by name.
+
+    A method of another distribution is one, too. It names its parts, or overrides the functions below.
+    """
+
+    properties: Properties
+    parts: Parts
+    variants: Mapping[str, MethodVariant] = field(default_factory=dict)
 
     def declare(self) -> Declaration:
-        """What it makes of each feature of a policy: the part `support`."""
-        ...
+        """Which features of a policy it can enforce, and how well."""
+        declaration: Declaration = self.parts.load("declaration")
+        return declaration
 
     def make_artifacts(self, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-        """The artifacts for a policy: the part `render`.
+        """The artifacts for a policy, of which `launch` starts a sandbox. Pure.
 
-        Pure. Raise RenderError for what can't be said. The one that starts a sandbox is `launch`.
+        Raise RenderError for a policy that they can't express.
         """
-        ...
+        artifacts: tuple[Artifact, ...] = self.parts.load("render")(policy)
+        return artifacts
 
     def read_artifacts(self, rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
-        """What its artifacts decide, read back as their consumers read them: the part `explain`."""
-        ...
+        """What its artifacts allow, read back as their consumers read them.
+
+        Raise RenderError where nothing reads them.
+        """
+        if not self.parts.read_back:
+            raise RenderError(f"{rendered.method} is rendered, but not read back yet")
+        sandbox: ReadBack = self.parts.load("read_back")(rendered, policy)
+        return sandbox
 
     def make_backend(self) -> Backend | None:
-        """What starts its sandboxes here: the part `backend`. None for what runs elsewhere."""
-        ...
+        """The backend that starts its sandboxes here; None where they run elsewhere."""
+        backend: Backend | None = self.parts.load("backend")() if self.parts.backend else None
+        return backend
 
     def expect(self) -> Mapping[str, Answers]:
-        """What probes must see where it differs from other methods, by claim: the part `expected`."""
-        ...
+        """The answers of probes that differ from those of other methods, by claim."""
+        answers: Mapping[str, Answers] = self.parts.load("expected") if self.parts.expected else {}
+        return answers
 
 
 @dataclass(frozen=True)
-class Form:
-    """Another sandbox of a method, by a name of its own: nothing that a policy can name.
+class MethodVariant:
+    """Another sandbox of a method under its own name, which no policy can give as its `method`.
 
-    `outer` is the value of the policy's field that asks for it, `none` where nothing does. What is None is
-    the method's, but for the backend: without one it is rendered only. Artifacts of its own are read back by
-    `read_artifacts` of its own, or not at all. One with `instead` is taken where the
-    method itself doesn't start; it says in which way this one differs. `expect` comes before the method's.
+    `outer` is the value of the policy's field that asks for it, `none` where nothing does. A part that it
+    lacks is the method's, but for the backend: without one it is only rendered. Artifacts of its own are read
+    back by `read_back` of its own, or not at all. One with `fallback` is taken where the method itself does
+    not start; the text says how it differs. Its expected answers come before the method's.
     """
 
+    parts: Parts
     outer: Outer = "none"
-    instead: str = ""
-    declare: Callable[[], Declaration] | None = None
-    make_artifacts: Callable[[ResolvedPolicy], tuple[Artifact, ...]] | None = None
-    read_artifacts: Callable[[Rendered, ResolvedPolicy], ReadBack] | None = None
-    make_backend: Callable[[], Backend] | None = None
-    expect: Callable[[], Mapping[str, Answers]] | None = None
+    fallback: str = ""
 
 
 class NoAccount(HostError):

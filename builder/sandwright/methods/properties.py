@@ -65,9 +65,6 @@ class Properties:
     records: bool = False
     """Its launcher can record what programs inside ask for (`learn`)."""
 
-    explained: bool = True
-    """Its artifacts can be read back, and are before they are used. Without that nothing checks them."""
-
     verifiable: bool = False
     """`verify` can prove it."""
 

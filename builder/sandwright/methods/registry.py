@@ -1,32 +1,33 @@
-"""Finds a method by its name, and what it offers: ours, their forms, and those that others install.
+"""Finds a method by its name, and what it offers: ours, their variants, and those that others install.
 
 A distribution adds a method with an entry point of the group `sandwright.methods`: its name is the method's,
-and it names a module or object that is a `contract.Method`. An installed method never takes the place of one
+and it names a `contract.Method`. An installed method never takes the place of one
 of ours.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from sandwright.errors import UsageError
+from sandwright.evaluate.gate import check_artifacts
 from sandwright.methods import METHODS
-from sandwright.methods.contract import Backend, Form, Method
+from sandwright.methods.contract import Backend, Method, MethodVariant, Parts
 from sandwright.methods.installed import entry_points
+from sandwright.methods.properties import Properties
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered, render_with
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from sandwright.evaluate.explain.compare import Comparison, MethodQuestions
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.methods.properties import Properties
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+    from sandwright.methods.properties import Answers
 
 GROUP = "sandwright.methods"
 """The group of entry points."""
@@ -38,39 +39,39 @@ def policy_names() -> tuple[str, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """What runs here: our methods, each with its forms behind it, then those that are installed."""
+    """What runs here: our methods, each with its variants behind it, then those that are installed."""
     ours = (
         name
-        for method, module in METHODS.items()
-        for name in (method, *(form for form, each in module.FORMS.items() if each.make_backend))
+        for method, own in METHODS.items()
+        for name in (method, *(variant for variant, each in own.variants.items() if each.parts.backend))
     )
     return (*ours, *sorted(registered()))
 
 
 def with_substitutes() -> dict[str, tuple[str, ...]]:
-    """What runs here, each with its forms that are taken where it doesn't start, which have no row."""
+    """What runs here, each with the variants that it falls back to, which have no row."""
     found: dict[str, tuple[str, ...]] = {}
     for name in names():
-        own, _, form = find(name)
-        if form.instead:
+        own, _, variant = find(name)
+        if variant.fallback:
             found[own] += (name,)
         else:
             found[name] = ()
     return found
 
 
-def forms() -> tuple[str, ...]:
-    """The forms of our methods, which can be rendered by their names."""
-    return tuple(form for module in METHODS.values() for form in module.FORMS)
+def variants() -> tuple[str, ...]:
+    """The variants of our methods, which can be rendered by their names."""
+    return tuple(variant for each in METHODS.values() for variant in each.variants)
 
 
 def verifiable() -> tuple[str, ...]:
-    """What of our methods and their forms `verify` can prove."""
+    """The methods and variants of ours that `verify` can prove."""
     return tuple(
         name
-        for method, module in METHODS.items()
-        if module.PROPERTIES.verifiable
-        for name in (method, *(form for form, each in module.FORMS.items() if each.make_backend))
+        for method, own in METHODS.items()
+        if own.properties.verifiable
+        for name in (method, *(variant for variant, each in own.variants.items() if each.parts.backend))
     )
 
 
@@ -80,9 +81,9 @@ def proposed(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
     `last_resort`: with those that no policy can have without accepting what they lack.
     """
     places = {
-        name: each.PROPERTIES.proposed.get(system)
+        name: each.properties.proposed.get(system)
         for name, each in METHODS.items()
-        if last_resort or not each.PROPERTIES.last_resort
+        if last_resort or not each.properties.last_resort
     }
     return tuple(name for _, name in sorted((place, name) for name, place in places.items() if place))
 
@@ -107,17 +108,17 @@ def method(name: str) -> Method:
     raise UsageError(f"there is no method {name!r}; there is {', '.join(policy_names())}")
 
 
-def find(name: str) -> tuple[str, Method, Form]:
-    """The name of a method, the method and its form, by the name of either. Raise UsageError."""
-    for own, module in METHODS.items():
-        if name in module.FORMS:
-            return own, module, module.FORMS[name]
-    return name, method(name), Form()
+def find(name: str) -> tuple[str, Method, MethodVariant]:
+    """The name of a method, the method and its variant, by the name of either. Raise UsageError."""
+    for method_name, own in METHODS.items():
+        if name in own.variants:
+            return method_name, own, own.variants[name]
+    return name, method(name), MethodVariant(Parts())
 
 
 def properties(name: str) -> Properties:
-    """The properties of a method, or of that which a form is one of. Raise UsageError."""
-    return find(name)[1].PROPERTIES
+    """The properties of a method, or of the method that a variant is one of. Raise UsageError."""
+    return find(name)[1].properties
 
 
 def remote(listed: Iterable[str]) -> frozenset[str]:
@@ -125,18 +126,28 @@ def remote(listed: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in listed if properties(name).remote)
 
 
+def _with_parts(name: str) -> Method:
+    """The method of a name, or a method with the parts of the variant of that name. Raise UsageError."""
+    _, own, variant = find(name)
+    parts = variant.parts
+    if parts == Parts():
+        return own
+    given = {part: value for part, value in asdict(parts).items() if value}
+    if parts.render:
+        given["read_back"] = parts.read_back  # the method's reader can't read other artifacts
+    return replace(own, parts=replace(own.parts, **given))
+
+
 def declaration(name: str) -> Declaration:
-    """What a method or form makes of policies. Raise UsageError."""
-    _, module, form = find(name)
-    return form.declare() if form.declare else module.declare()
+    """Which features of a policy a method or variant can enforce. Raise UsageError."""
+    return _with_parts(name).declare()
 
 
 def backend(name: str) -> Backend:
-    """What starts sandboxes of a method or form here. Raise UsageError where nothing does."""
+    """The backend that starts sandboxes of a method or variant here. Raise UsageError where there is none."""
     if name not in names() and name not in METHODS:
         raise UsageError(f"there is no method {name!r}; there is {', '.join(names())}")
-    _, module, form = find(name)
-    made = form.make_backend() if form.make_backend else module.make_backend()
+    made = _with_parts(name).make_backend()
     if made is None:
         raise UsageError(
             f"{name} is rendered, and not run from here: see what `sandwright render` writes for it"
@@ -144,86 +155,53 @@ def backend(name: str) -> Backend:
     return made
 
 
+def expected(name: str) -> dict[str, Answers]:
+    """The answers of probes that differ for a method or variant, by claim. Raise UsageError."""
+    return {**find(name)[1].expect(), **_with_parts(name).expect()}
+
+
 def placed(name: str, policy: ResolvedPolicy) -> str:
-    """The name of what runs a policy's method: the form that the policy's `outer` asks for, or itself."""
-    forms = method(name).FORMS.items()
-    return next((form for form, each in forms if each.outer == policy.outer != "none"), name)
+    """The name of what runs a policy's method: the variant that the policy's `outer` asks for, or itself."""
+    variants = method(name).variants.items()
+    return next((variant for variant, each in variants if each.outer == policy.outer != "none"), name)
 
 
 def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
     """What may run a policy's method, in the order in which it is tried: `placed`, and what is instead."""
     own = placed(name, policy)
-    others = (form for form, each in method(name).FORMS.items() if each.instead)
+    others = (variant for variant, each in method(name).variants.items() if each.fallback)
     return (own, *others) if own == name else (own,)
 
 
 def artifacts(policy: ResolvedPolicy, name: str) -> tuple[Artifact, ...]:
-    """The artifacts of a method or form, whether it can enforce the policy or not. Raise like `render`."""
-    from sandwright.policy.limits import with_kept_limits  # noqa: PLC0415 - for who renders
+    """The artifacts of a method or variant, whether it can enforce the policy or not. Raise like `render`."""
+    policy = _in_outer(policy, name)
+    return _with_parts(name).make_artifacts(with_kept_limits(policy, declaration(name)))
 
-    _, module, form = find(name)
-    policy = replace(policy, outer=form.outer) if form.outer != "none" else policy
-    renderer = form.make_artifacts or module.make_artifacts
-    return renderer(with_kept_limits(policy, declaration(name)))
+
+def _in_outer(policy: ResolvedPolicy, name: str) -> ResolvedPolicy:
+    """A policy for the engine that a variant is run in."""
+    outer = find(name)[2].outer
+    return replace(policy, outer=outer) if outer != "none" else policy
 
 
 def render(policy: ResolvedPolicy, name: str) -> Rendered:
-    """The artifacts of a method or form for a policy.
+    """The artifacts of a method or variant for a policy.
 
     Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
     ArtifactsTooWide where the artifacts, read back, allow more than the policy; UsageError for a method that
     there isn't.
     """
-    from sandwright.evaluate.gate import check_artifacts  # noqa: PLC0415 - for who renders
-    from sandwright.render.rendered import render_with  # noqa: PLC0415 - likewise
-
-    _, module, form = find(name)
-    policy = replace(policy, outer=form.outer) if form.outer != "none" else policy
-    renderer = form.make_artifacts or module.make_artifacts
-    rendered = render_with(policy, declaration(name), renderer, name=name if form.outer == "none" else "")
-    read = _reader(name)
-    if read is not None:
+    in_outer = find(name)[2].outer != "none"
+    policy = _in_outer(policy, name)
+    method_here = _with_parts(name)
+    rendered = render_with(
+        policy, declaration(name), method_here.make_artifacts, name="" if in_outer else name
+    )
+    if declaration(name).enforces and method_here.parts.read_back:
         findings = {each.use.feature: each for each in rendered.findings}
-        check_artifacts(policy, read(rendered, policy), findings, method=name)
+        check_artifacts(policy, method_here.read_artifacts(rendered, policy), findings, method=name)
     return rendered
-
-
-def _reader(name: str) -> Callable[[Rendered, ResolvedPolicy], ReadBack] | None:
-    """What reads artifacts of a method or form back; None where nothing does, or it enforces nothing."""
-    _, module, form = find(name)
-    if not declaration(name).enforces:
-        return None
-    if form.make_artifacts is not None:
-        return form.read_artifacts
-    return module.read_artifacts if module.PROPERTIES.explained else None
-
-
-def explain(
-    policy: ResolvedPolicy,
-    question: str,
-    subject: str,
-    *,
-    arguments: Sequence[int] | None = None,
-    methods: Sequence[str] | None = None,
-    architectures: Sequence[str] = (),
-) -> Comparison:
-    """Ask `methods` one question about a policy. Absent: all of ours; empty: the policy alone.
-
-    See `sandwright.evaluate.explain.compare.explain_methods`. Raise UsageError for a method that there isn't.
-    """
-    return questions(policy, methods).ask(question, subject, arguments=arguments, architectures=architectures)
-
-
-def questions(policy: ResolvedPolicy, methods: Sequence[str] | None = None) -> MethodQuestions:
-    """Methods to be asked about a policy, each rendered once. Absent: all of ours. Raise like `explain`."""
-    from sandwright.evaluate.explain.compare import ComparedMethod, MethodQuestions  # noqa: PLC0415 - likewise
-
-    compared = []
-    for name in METHODS if methods is None else methods:
-        found = method(name)
-        read = found.read_artifacts if found.PROPERTIES.explained else None
-        compared.append(ComparedMethod(found.declare(), found.make_artifacts, read))
-    return MethodQuestions(policy, compared)
 
 
 def _loaded(name: str, point: EntryPoint) -> Method:
@@ -232,22 +210,15 @@ def _loaded(name: str, point: EntryPoint) -> Method:
         found: Method = point.load()
     except Exception as error:  # it is not our code, and may fail in any way
         raise UsageError(f"{where} can't be loaded: {error!r}") from error
-    missing = [each for each in _OFFERED if not hasattr(found, each)]
-    if missing:
-        raise UsageError(f"{where} lacks {', '.join(missing)}")
+    if not isinstance(found, Method):
+        raise UsageError(f"{where} is {type(found).__name__}, not sandwright.methods.contract.Method")
     return found
-
-
-_OFFERED = (
-    *("PROPERTIES", "FORMS", "declare", "make_artifacts", "read_artifacts", "make_backend", "expect"),
-)
-"""What a method has to have."""
 
 
 @functools.cache
 def _installed() -> Mapping[str, EntryPoint]:
-    """Entry points by name, without those that are called like a method of ours or like its form."""
-    ours = {*METHODS, *(form for each in METHODS.values() for form in each.FORMS)}
+    """Entry points by name, without those that have the name of a method of ours or of its variant."""
+    ours = {*METHODS, *(name for each in METHODS.values() for name in each.variants)}
     return {name: point for name, point in entry_points(GROUP).items() if name not in ours}
 
 

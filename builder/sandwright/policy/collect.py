@@ -18,23 +18,25 @@ from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError, UsageError
-from sandwright.inputs import InputTracker, is_cover, sockets_of
+from sandwright.inputs import InputTracker
 from sandwright.policy import nested, planted, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
-from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
-from sandwright.policy.hidden import hidden_of_host, hidden_paths
+from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
-from sandwright.policy.reserved import HIDDEN, READONLY, reserved_rules
+from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
+from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
 from sandwright.policy.worktree import linked_worktree
+from sandwright.questions import sockets_of
 
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
@@ -59,7 +61,8 @@ def collect(
     sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in TMPDIR on macOS), `environ`
     the environment (absent: this process's). `inputs` keeps every question to the host: while the answers
     stay the same, so do the facts. With `account`, sandwright's state in the account's home is reserved too,
-    if HOME is another: not for launchers, which another user may start. Raise HostError for a system that is
+    if HOME is another, and what is denied below `~` is denied there: not for launchers, which another user
+    may start. Raise HostError for a system that is
     neither Linux nor macOS, UsageError for a project that is no directory.
     """
     inputs = InputTracker() if inputs is None else inputs
@@ -73,6 +76,7 @@ def collect(
         if path != spelling.plain(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], inputs=inputs)
+    facts = replace(facts, account_home=_account_home(facts) if account else "")
     facts = observe(facts, _named(policy, facts), inputs=inputs)
     facts = replace(facts, named=tuple(sorted({path for path, _ in policy.named_paths(facts)})))
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
@@ -152,25 +156,61 @@ def _with_reserved(
         bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
         own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
         hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
-        return replace(facts, reserved_hidden=hidden, reserved_readonly=own)
+        trusted = (*trusted_directories(environ), *trusted_files(environ))
+        return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
     for directory in places.hidden():
         with contextlib.suppress(HostError):
             places.private(directory)
-    inputs.ask_all(("variable", name) for name in places.VARIABLES)
-    home = places.account_home() if account else ""
-    others = home.startswith("/") and follow(home, facts)[0] != follow(facts.home, facts)[0]
-    facts = replace(
-        facts,
-        reserved_hidden=(*places.hidden(), *(f"{home}/{name}" for name in HIDDEN if others)),
-        reserved_readonly=(*places.readonly(), *(f"{home}/{name}" for name in READONLY if others)),
-    )
+        inputs.forget(directory)
+    inputs.ask_all(("variable", name) for name in (*places.VARIABLES, *VARIABLES))
+    files = tuple(trusted_files(os.environ))
+    facts = _with_trusted(facts, files, inputs, account=account)
     writable = _writable_roots(policy, facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():
-        if any(is_inside(path, root) for root in writable):
+        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
-                os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as the others are made
+                if directory in facts.trusted:  # images of a build, which other users may read
+                    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
+                else:
+                    places.make(directory)
+            inputs.forget(directory)
     return observe(facts, found, inputs=inputs)
+
+
+def _with_trusted(
+    facts: HostFacts, files: Iterable[str], inputs: InputTracker, *, account: bool
+) -> HostFacts:
+    """The facts with directories of this process's environment, of the account, and of earlier runs."""
+    home, known = facts.account_home, _remembered(inputs) if account else {}
+    return replace(
+        facts,
+        reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
+        reserved_readonly=_unique(places.readonly(), known.get("readonly", ()), home, READONLY),
+        trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
+    )
+
+
+def _remembered(inputs: InputTracker) -> dict[str, list[str]]:
+    """The directories of earlier runs that are there; one that comes back changes the answer."""
+    inputs.content(places.memory())
+    return {
+        kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
+        for kind, paths in places.remembered().items()
+    }
+
+
+def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
+    below_home = (f"{home}/{name}" for name in names) if home else ()
+    return tuple(dict.fromkeys((*paths, *known, *below_home)))
+
+
+def _account_home(facts: HostFacts) -> str:
+    """The home that the account has, where HOME is another."""
+    home = places.account_home()
+    if not home.startswith("/") or home == "/" or home != spelling.plain(home):
+        return ""
+    return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""
 
 
 def _writable_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
@@ -231,8 +271,8 @@ class _Looking:
 
     def _entry(self, path: str) -> HostEntry | None:
         if path not in self._known:
-            self._looks.ask("entry", path)
-            entry = _entry(path)
+            kind = self._looks.kind(path)
+            entry = kind and HostEntry(kind, self._looks.link(path) or "")
             if entry is not None and path != "/" and self._facts.os == "darwin":
                 stored = self._stored(path)
                 entry = entry if stored is None else HostEntry("symlink", stored)
@@ -245,21 +285,10 @@ class _Looking:
         """The name that a path's directory stores for it, None when it is the same."""
         parent, _, name = path.rpartition("/")
         if parent not in self._names:
-            self._looks.ask("names", parent or "/")
-            self._names[parent] = _names(parent or "/")
+            listed = self._looks.ask("listing", parent or "/")
+            self._names[parent] = frozenset(each.removesuffix("/") for each in listed)
         stored = stored_name(name, self._names[parent], same_name(self._facts))
         return stored if stored != name else None
-
-
-def _entry(path: str) -> HostEntry | None:
-    """What is at a path; None where nothing is, nothing that stays, or where this user may not look."""
-    try:
-        status = os.lstat(path)
-        if stat.S_ISLNK(status.st_mode):
-            return HostEntry("symlink", os.fsdecode(Path(path).readlink()))
-    except (OSError, ValueError):
-        return None
-    return None if is_cover(path, status) else HostEntry(_kind(status.st_mode))
 
 
 def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
@@ -274,23 +303,6 @@ def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) ->
     return next((each for each in names if key(each) == key(name)), name)
 
 
-def _names(directory: str) -> frozenset[str]:
-    try:
-        return frozenset(os.listdir(directory))  # noqa: PTH208 - names, not paths
-    except OSError:
-        return frozenset()
-
-
-def _kind(mode: int) -> EntryKind:
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISSOCK(mode):
-        return "socket"
-    if stat.S_ISFIFO(mode):
-        return "fifo"
-    return "device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "file"
-
-
 def _base(
     policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, inputs: InputTracker
 ) -> HostFacts:
@@ -300,7 +312,8 @@ def _base(
     account = _account()
     home = environ.get("HOME") or account.pw_dir
     wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    inputs.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
+    inputs.ask_all([("system", ""), ("stamp", "/etc/passwd")])
+    inputs.entry(home.swapcase())
     inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
     names = wanted & environ.keys()
     machine = os.uname().machine.lower()
@@ -322,18 +335,16 @@ def _base(
 
 
 def _memory(inputs: InputTracker) -> int:
-    found = inputs.ask("memory", "")
-    return found if isinstance(found, int) else 0
+    return int(next(iter(inputs.ask("memory")), "0"))
 
 
 def _controllers(inputs: InputTracker) -> tuple[str, ...]:
     """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
-    unified = inputs.ask("text", f"{_GROUPS}/cgroup.controllers")
-    names = unified.split() if isinstance(unified, str) else []
+    names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
     return tuple(
         name
         for name in sorted(CONTROLLERS.values())
-        if name in names or inputs.ask("type", f"{_GROUPS}/{name}") == stat.S_IFDIR
+        if name in names or inputs.kind_behind(f"{_GROUPS}/{name}") == "directory"
     )
 
 
@@ -379,8 +390,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
     if not policy.settings.items("network.unix_sockets"):
         shown = [path for path in shown if path != "/"]
     paths = inputs.ask(*sockets_of(shown, hidden))
-    assert isinstance(paths, list)
-    return tuple(path for path in map(str, paths) if path == spelling.plain(path))
+    return tuple(path for path in paths if path == spelling.plain(path))
 
 
 def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
@@ -389,24 +399,48 @@ def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
         return ()
     above = {each for path in (*facts.named, *facts.sockets) for each in ancestors(path)}
     folders = sorted(path for path in above if facts.kind(path) == "directory")
-    return tuple(path for path in folders if inputs.ask("passable", path) == 0)
+    return tuple(path for path in folders if not is_passable(path, inputs))
+
+
+def is_passable(path: str, inputs: InputTracker) -> bool:
+    """Whether root may pass a directory in a user namespace that maps root alone.
+
+    Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
+    lets in can't be told by the mode, and is taken for open.
+    """
+    inputs.ask("system")
+    uid, gid, mode, _, access_list = map(int, inputs.ask("status", path) or ("0", "0", "0", "0", "1"))
+    if access_list:
+        return True
+    if uid == os.geteuid():
+        return gid == os.getegid() or bool(mode & stat.S_IXUSR)
+    ours = gid in (os.getegid(), *os.getgroups())
+    return bool(mode & (stat.S_IXGRP if ours else stat.S_IXOTH))
 
 
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += [*hidden_paths(), *hidden_of_host()] if facts.os == "linux" else ()
+    own += [*hidden_paths(), *hidden_of_host(), *_network_devices()] if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
     found += [layer.file for layer in policy.layers if layer.file is not None]
     spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
+    spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:
         try:
             found.append(spelling.expanded(text, facts.variables))
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found
+
+
+def _network_devices() -> list[str]:
+    """The links to physical network devices; those of containers come and go, and lie in one directory."""
+    folder = Path(NETWORK[0])
+    links = sorted(str(path) for path in folder.iterdir()) if folder.is_dir() else []
+    return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]
 
 
 def _texts(
@@ -442,7 +476,8 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
 
 def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     names = [item.value for item in policy.settings.items("filesystem.protect")]
-    found = [below(root, name) for root in _writable(policy, facts) for name in names]
+    roots = [*_writable(policy, facts), *([facts.account_home] if facts.account_home else [])]
+    found = [below(root, name) for root in roots for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
     return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]

@@ -76,8 +76,7 @@ def exported_secrets(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[s
         path = policy.facts.home + spelled.removeprefix("~")
         if not with_path_facts(policy, path).is_path_readable(path):
             continue
-        found = inputs.ask("text", path)
-        text = found if isinstance(found, str) else ""
+        text = inputs.text(path) or ""
         names = [name for name in _EXPORT.findall(text) if why_secret(name)]
         if names:
             yield (

@@ -15,10 +15,9 @@ from typing import Any, Literal
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.policy import spelling
+from sandwright.questions import EntryKind
 
 System = Literal["linux", "darwin"]
-
-EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
 SCHEMA = 1
 
@@ -87,7 +86,9 @@ class HostFacts:
     by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
     writable ones from which this program and its interpreter are loaded. `reserved_hidden` and
     `reserved_readonly` are sandwright's own directories where the environment names others than those below
-    the home (`policy.reserved`). `unsearchable` are, where root looked, directories on the way to `named`
+    the home (`policy.reserved`), `trusted` those of images and engines (`policy.trusted`). `account_home` is
+    the home that the account has, where HOME is another: what is denied below `~` is denied there, too.
+    `unsearchable` are, where root looked, directories on the way to `named`
     paths and `sockets` that root can't pass without capabilities, as other users closed them.
     `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 when
     nobody knows, and `controllers` what control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
@@ -116,10 +117,17 @@ class HostFacts:
     installation: tuple[str, ...] = ()
     reserved_hidden: tuple[str, ...] = ()
     reserved_readonly: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
+    account_home: str = ""
     named: tuple[str, ...] = ()
     git_worktree: tuple[str, ...] = ()
     git_worktree_fault: str = ""
     unsearchable: tuple[str, ...] = ()
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """HOME, and the account's home where that is another."""
+        return (self.home, self.account_home) if self.account_home else (self.home,)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -179,13 +187,13 @@ class HostFacts:
 
 _PATHS = (
     *("autorun", "git_directories", "git_worktree", "sockets", "installation", "named", "unsearchable"),
-    *("reserved_hidden", "reserved_readonly"),
+    *("reserved_hidden", "reserved_readonly", "trusted"),
 )
 _LISTS = (*_PATHS, "controllers")
 
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
-    "git_worktree_fault": str,
+    **dict.fromkeys(("account_home", "git_worktree_fault"), str),
     **dict.fromkeys(("uid", "gid", "memory"), int),
     "case_sensitive": bool,
     **dict.fromkeys(("environment", "entries", "git_files", "texts"), dict),
@@ -221,7 +229,7 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             yield name, f"must be linux or darwin, not {value!r}"
         case "home" | "project" | "tmp":
             yield from _path_faults(name, value)
-        case "cwd" if value:
+        case "cwd" | "account_home" if value:
             yield from _path_faults(name, value)
         case "user" if not re.fullmatch(r"[^\x00-\x20:/\x7f]+", value):
             yield name, f"can't be the name of a user: {value!r}"

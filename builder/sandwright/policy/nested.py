@@ -6,10 +6,9 @@ there. Repositories of Git in the project count, too: their directories are prot
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Collection, Iterable, Iterator
 
-from sandwright.inputs import InputTracker, names_below
+from sandwright.inputs import InputTracker
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.paths import is_inside
@@ -18,6 +17,9 @@ from sandwright.policy.source import Sourced
 
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""
+
+_RENDERED = ".sandbox"
+"""What sandwright makes in a project: a `sandbox.yaml` beside it is a policy, and no data of the project."""
 
 for _each in NAMES:
     if _each.decision == "existing":
@@ -47,12 +49,17 @@ def existing(
     known = {name.value for name in _protected(settings)}
     if not known:
         return ()
+    known.add(_RENDERED)  # at the top it is protected in any case
     found = [
         f"{root}/{path}" for root in roots for path in _found(settings, root, inputs) if path not in known
     ]
     found = [path for path in found if not path.endswith("/.git")]
-    top = (f"{root}/{name}" for root in others for name in _METADATA)
-    found += (path for path in top if inputs.ask("entry", path) is not None)
+    policies = (
+        f"{path.removesuffix(_RENDERED)}sandbox.yaml" for path in found if path.endswith(f"/{_RENDERED}")
+    )
+    found += [path for path in policies if inputs.kind(path) is not None]
+    top = (f"{root}/{name}" for root in others for name in _METADATA if name != _RENDERED)
+    found += (path for path in top if inputs.kind(path) is not None)
     return tuple(dict.fromkeys(each for path in found for each in _names_of(path, inputs)))
 
 
@@ -61,7 +68,7 @@ def _names_of(path: str, inputs: InputTracker) -> Iterator[str]:
     key = next((key for key in _METADATA if path.endswith(f"/{key}")), "")
     if not key or key in _METADATA[key]:
         yield path
-    elif inputs.ask("type", path) == stat.S_IFDIR:
+    elif inputs.kind_behind(path) == "directory":
         yield from (path.removesuffix(key) + name for name in _METADATA[key])
 
 
@@ -69,8 +76,7 @@ def _found(settings: MergedSettings, root: str, inputs: InputTracker) -> list[st
     """The relative paths below a directory at which one of the names is, but for its own repository."""
     names = {name.value for name in _protected(settings)}
     wanted = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}
-    answer = inputs.ask(*names_below(root, wanted))
-    return [path for path in map(str, answer) if path != ".git"] if isinstance(answer, list) else []
+    return [path for path in inputs.ask("nested", root, *sorted(wanted)) if path != ".git"]
 
 
 def _protected(settings: MergedSettings) -> list[Sourced[str]]:

@@ -109,12 +109,20 @@ class PathResolver:
     def listed(self, settings: MergedSettings) -> Iterator[PathRule]:
         """The rules that a policy lists. `/` as a writable path is a fault."""
         for name, kind in _LISTED.items():
-            for text in settings.items(name):
+            for text in self._everywhere(settings.items(name), kind):
                 rule = self.rule(text, kind)
                 if rule is not None and rule.path == "/" and rule.writable:
                     self._faults.add(text.source, "the whole host can't be writable; name directories")
                 elif rule is not None:
                     yield rule
+
+    def _everywhere(self, texts: Iterable[Sourced[str]], kind: PathKind) -> Iterator[Sourced[str]]:
+        """The paths; of what takes rights away also those in the account's home, if HOME is another."""
+        for text in texts:
+            yield text
+            if kind in ("deny", "readonly"):
+                for other in spelling.in_home(text.value, self.facts.account_home):
+                    yield Sourced(other, text.source)
 
     def engines(self) -> Iterator[PathRule]:
         """The sockets of container engines, each denied, and where DOCKER_HOST says there is one more."""
@@ -161,11 +169,10 @@ class PathResolver:
 
     def without_cloud(self, source: PolicySource) -> Iterator[PathRule]:
         """The same, closed: directories of this name, and the file that the variable names, if it is one."""
-        yield from (
-            rule
-            for path, why in CLOUD.items()
-            if (rule := self.rule(Sourced(path, source), "deny", "cloud", why))
-        )
+        for path, why in CLOUD.items():
+            for text in self._everywhere([Sourced(path, source)], "deny"):
+                rule = self.rule(text, "deny", "cloud", why)
+                yield from [rule] if rule else []
         key = self.facts.environment.get(GOOGLE_KEY, "")
         if not key.startswith("/") or GOOGLE_KEY in self._secrets:
             return
@@ -257,7 +264,7 @@ def protections(
     own = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
     listed = (rule.path for rule in rules if rule.writable and rule.origin == "listed")
     writable = dict.fromkeys(path for path in listed if not any(is_inside(path, each) for each in own))
-    roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, facts.home))]))
+    roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, *facts.homes))]))
     project = follow(facts.project, facts)[0]
     by_layer: dict[int, list[Sourced[str]]] = {}
     for name in settings.items("filesystem.protect"):

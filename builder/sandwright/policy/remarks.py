@@ -78,8 +78,8 @@ def _second_names(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":
             continue
-        count = inputs.ask("links", rule.path)
-        if not isinstance(count, int) or count < 2:
+        count = int((inputs.ask("status", rule.path) or ("0",) * 5)[3])
+        if count < 2:
             continue
         said = f"{rule.path} has {count} names (hard links), and only this one is held"
         if _decides(rule, policy):

@@ -7,7 +7,6 @@ files that Git itself follows, configuration, and which entries of an index are 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -74,8 +73,7 @@ class Repositories:
     def _directory(self, directory: Path, *trees: Path) -> None:
         """One of Git's directories, with work trees that led to it."""
         self._links(directory)
-        self._looks.ask("real", str(directory))
-        real = os.path.realpath(directory)
+        real = self._looks.real(str(directory))
         if real in self._directories:
             return
         self._directories[real] = None
@@ -93,11 +91,10 @@ class Repositories:
         """A work tree of a directory of Git's, its submodules, and what `named` says of it."""
         if not _is_directory(tree / ".git", self._looks):
             self._file(tree / ".git", "pointer")
-        links = self._looks.ask("gitlinks", str(directory / "index"))
-        for link in filter(_can_be, links if isinstance(links, list) else ()):
+        for link in filter(_can_be, self._looks.gitlinks(str(directory / "index"))):
             if len(self._directories) > MOST or len(self._files) > MOST:
                 return
-            inner = tree / str(link) / ".git"
+            inner = tree / link / ".git"
             if _is_directory(inner, self._looks):
                 self._repository(inner)
             else:
@@ -112,7 +109,7 @@ class Repositories:
             else:
                 for word in gitconfig.files(key, value):
                     path = self._expanded(word, tree)
-                    if self._looks.ask("type", str(path)) == stat.S_IFREG:
+                    if self._looks.kind_behind(str(path)) == "file":
                         self._file(path, "program")
 
     def _named(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
@@ -138,13 +135,13 @@ class Repositories:
         current, links = Path("/"), 0
         while pending and links < MAX_LINKS:
             part = pending.pop()
-            found = self._looks.ask("entry", str(current / part))
+            found = self._looks.link(str(current / part))
             if part == "..":
                 current = current.parent
-            elif isinstance(found, list) and len(found) == 2:
+            elif found is not None:
                 links += 1
                 self._files.setdefault(str(current / part), "pointer")
-                target = Path(str(found[1]))
+                target = Path(found)
                 current = Path("/") if target.is_absolute() else current
                 pending += [each for each in reversed(target.parts) if each != "/"]
             else:
@@ -152,14 +149,13 @@ class Repositories:
 
     def _file(self, path: Path, why: GitFile) -> None:
         self._links(path.parent)
-        parent = os.path.realpath(path.parent)
-        self._looks.ask("real", str(path.parent))
+        parent = self._looks.real(str(path.parent))
         self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
 
 
-def _can_be(path: str | int) -> bool:
+def _can_be(path: str) -> bool:
     """Whether there can be such a path in a work tree: an index may hold anything."""
-    parts = str(path).split("/")
+    parts = path.split("/")
     return not {"", ".", "..", ".git"} & {*parts} and max(len(os.fsencode(part)) for part in parts) <= _NAME
 
 
@@ -182,7 +178,7 @@ def _git_of(git: Path, inputs: InputTracker) -> list[Path]:
 
 
 def _is_directory(path: Path, inputs: InputTracker) -> bool:
-    return inputs.ask("type", str(path)) == stat.S_IFDIR
+    return inputs.kind_behind(str(path)) == "directory"
 
 
 def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
@@ -197,9 +193,8 @@ def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
     looked = 0
     while waiting and len(found) <= MOST:
         parent, depth = waiting.pop()
-        inputs.ask("real", parent)
-        answer = inputs.ask("listing", parent)
-        listed = list(map(str, answer)) if isinstance(answer, list) else []
+        inputs.real(parent)
+        listed = inputs.ask("listing", parent)
         inner = [name.removesuffix("/") for name in listed if name.endswith("/")]
         names = {name.removesuffix("/") for name in listed}
         looked += len(names)
@@ -211,7 +206,7 @@ def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
         if _MARKS & names - {*inner}:
             found.append(Path(parent))
             own = (f"{parent}/{name}/config" for name in _NO_MODULES)
-            kept = {path.split("/")[-2] for path in own if inputs.ask("type", path) is not None}
+            kept = {path.split("/")[-2] for path in own if inputs.kind_behind(path) is not None}
             inner = [name for name in inner if name in kept or name not in _NO_MODULES]
         waiting += [(f"{parent}/{name}", depth + 1) for name in inner]
     return found
@@ -228,17 +223,4 @@ def plain_content(path: Path, limit: int, inputs: InputTracker) -> bytes | None:
 
     Somebody else may have put a pipe there, whose opening would wait.
     """
-    inputs.ask("digest", str(path))
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            raw = file.read(limit + 1)
-        except OSError:
-            return None
-    return raw if len(raw) <= limit else None
+    return inputs.content(str(path), limit)

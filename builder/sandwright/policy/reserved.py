@@ -21,19 +21,33 @@ HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
 READONLY = (".cache/sandwright", ".config/sandwright")
 """Below the home: programs and images that run outside, the user's policy and approvals."""
 
+TRUSTED = (".config/containers", ".docker", ".local/share/containers")
+"""Below the home: settings of Docker and Podman, which name programs of the host, and Podman's images."""
+
+SYSTEM = ("/etc/sandwright", "/var/lib/sandwright")
+"""The operator's policy, and the accounts of `user` with the records of their rights."""
+
 _INSTALLATION = "what sandwright is loaded from"
+_TRUSTED = "what programs of the host start or obey"
 
 
 def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
-    """A rule for each reserved path: sandwright's state, its configuration, its installation."""
+    """A rule for each reserved path: sandwright's state, what the host trusts, its installation."""
     hidden = [*facts.reserved_hidden, *(f"{facts.home}/{name}" for name in HIDDEN)]
     readonly = [*facts.reserved_readonly, *(f"{facts.home}/{name}" for name in READONLY)]
     for directory in dict.fromkeys(hidden):
         yield _rule(directory, "deny", "sandwright's own", facts)
     for directory in dict.fromkeys(readonly):
         yield _rule(directory, "readonly", "sandwright's own", facts)
+    for directory in dict.fromkeys((*facts.trusted, *(f"{facts.home}/{name}" for name in TRUSTED), *SYSTEM)):
+        yield _rule(directory, "readonly", _TRUSTED, facts)
     for directory in facts.installation:
         yield _rule(directory, "readonly", _INSTALLATION, facts)
+
+
+def closed_paths(facts: HostFacts) -> list[str]:
+    """The reserved paths but the installation, which is read inside: no other account gets rights there."""
+    return [rule.path for rule in reserved_rules(facts) if rule.why != _INSTALLATION]
 
 
 def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFacts) -> Iterator[PathRule]:
@@ -48,13 +62,18 @@ def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFact
 
 def reserved_faults(grants: Iterable[PathRule], own: Sequence[PathRule], faults: Faults) -> None:
     """A fault for each grant of such a directory, or of something in it."""
-    closed = [rule for rule in own if rule.why != _INSTALLATION]  # what is read of it gives nothing away
+    closed = [rule for rule in own if rule.why != _INSTALLATION]
     for grant in grants:
         for rule in closed:
-            if is_inside(grant.path, rule.path):
-                message = f"is in {rule.path}, where sandwright keeps what decides over sandboxes"
-                faults.add(grant.source, f"{grant.written} {message}: no policy can grant it")
+            if is_inside(grant.path, rule.path) and (grant.writable or rule.why != _TRUSTED):
+                faults.add(grant.source, f"{grant.written} is in {rule.path}, {_ungranted(rule)}")
                 break
+
+
+def _ungranted(rule: PathRule) -> str:
+    if rule.why == _TRUSTED:
+        return f"{_TRUSTED}: no policy can let it be written"
+    return "where sandwright keeps what decides over sandboxes: no policy can grant it"
 
 
 def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:

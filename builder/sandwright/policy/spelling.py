@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sandwright.policy.wording import quoted
@@ -95,6 +95,14 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
         name = next((each.name for each in pieces if isinstance(each, Variable)), "")
         raise ValueError(f"stands for no absolute path: ${{{name}}} holds none")  # its value is nobody's
     return _normal(path)
+
+
+def in_home(text: str, home: str) -> Iterator[str]:
+    """How the same path in another home is spelled; none where `text` is in no home, or `home` is empty."""
+    for prefix in ("~", "$HOME", "${HOME}"):
+        rest = text.removeprefix(prefix)
+        if home and rest != text and (not rest or rest.startswith("/")):
+            yield home.replace("$", "$$") + rest
 
 
 def substituted(text: str, values: Mapping[str, str]) -> str:

@@ -39,7 +39,7 @@ class LinkedWorktree:
 def linked_worktree(project: str, home: str, uid: int, inputs: InputTracker) -> LinkedWorktree:
     """What a project's `.git` leads to, where that is a file. `project` and `home` are canonical."""
     git = f"{project}/.git"
-    if _type(git, inputs) != stat.S_IFREG:
+    if inputs.kind(git) != "file":
         return LinkedWorktree()
     line = first_line(Path(git), inputs)
     named = line.removeprefix("gitdir: ")
@@ -61,11 +61,11 @@ def _faults(git: str, directory: str, common: str, uid: int, inputs: InputTracke
     if not back or _spelled(directory, back, inputs) != git:
         yield f"{directory}/gitdir doesn't lead back to {git} (`git worktree repair` in the repository)"
     for path in (common, *(f"{common}/{name}" for name in ("objects", "refs", "worktrees"))):
-        if _type(path, inputs) != stat.S_IFDIR:
+        if inputs.kind(path) != "directory":
             yield f"{path} is no directory"
     for path in (common, f"{common}/worktrees", directory, f"{directory}/gitdir", f"{directory}/commondir"):
-        owner = inputs.ask("owner", path)
-        if not isinstance(owner, list) or owner[0] != uid or owner[1] & stat.S_IWOTH:
+        owner, _, mode, *_ = map(int, inputs.ask("status", path) or ("-1", "0", "0"))
+        if owner != uid or mode & stat.S_IWOTH:
             yield f"{path} doesn't belong to you, or everybody may write it"
 
 
@@ -83,8 +83,7 @@ def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
     its end configures.
     """
     tree, _, name = common.rpartition("/")
-    links = inputs.ask("gitlinks", f"{common}/index") if name == ".git" else None
-    for link in links if isinstance(links, list) else ():
+    for link in inputs.gitlinks(f"{common}/index") if name == ".git" else ():
         path = os.path.normpath(f"{tree}/{link}")
         if not is_inside(path, tree) or (is_inside(path, project) and path != project):
             return (
@@ -95,14 +94,8 @@ def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
     return ""
 
 
-def _type(path: str, inputs: InputTracker) -> int:
-    """What is at a path, a link not followed."""
-    found = inputs.ask("entry", path)
-    return int(found[0]) if isinstance(found, list) else 0
-
-
 def _real(path: str, inputs: InputTracker) -> str:
-    return str(inputs.ask("real", path)) if "\0" not in path else ""
+    return inputs.real(path) if "\0" not in path else ""
 
 
 def _spelled(directory: str, back: str, inputs: InputTracker) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.methods import METHODS as OURS
-from sandwright.methods.shared.images import ROOTFS, VARIABLE
+from sandwright.policy.trusted import BUILD, ROOTFS
 from sandwright.progress import SILENT, Progress
 from sandwright.release.evidence import Matrix
 from sandwright.rootfs.images.source import open_image
@@ -21,7 +21,7 @@ from sandwright.session.request import RunRequest
 from sandwright.verify.command import verify_policy
 from sandwright.verify.report import PolicyReport
 
-METHODS = tuple(name for name, each in OURS.items() if each.PROPERTIES.unpacked_image)
+METHODS = tuple(name for name, each in OURS.items() if each.properties.unpacked_image)
 """The methods that run on an image's own root."""
 
 POLICY = """\
@@ -53,7 +53,7 @@ def prove_image(
     layout, platform = output / "images" / name, collect_host().platform
     digest = open_image(layout, platform=platform).digest
     text = policy or POLICY.format(image=name)
-    os.environ[VARIABLE] = str(output.absolute())
+    os.environ[BUILD] = str(output.absolute())
     with tempfile.TemporaryDirectory(prefix="sandwright-prove-") as project:
         path = Path(project, "sandbox.yaml")
         path.write_text(text, encoding="utf-8")

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import NAME, LaunchPlan, SocketPlan, plan_bytes
-from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
 from sandwright.prebuilt import PrebuiltProgram
+from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
 from sandwright.render.mounts import MountPlan

@@ -135,10 +135,10 @@ def in_other_forms(found: Sequence[Preflight]) -> Iterator[Instead]:
     """The methods that don't start themselves, with the form that does."""
     by_name = {each.method: each for each in found}
     for name in by_name.keys() & set(registry.policy_names()):
-        for form, each in registry.method(name).FORMS.items():
-            own, other = by_name[name], by_name.get(form)
-            if each.instead and not own.ready and other is not None and other.ready:
-                yield Instead(name, form, each.instead, own.message or own.code, own.remedy)
+        for variant, each in registry.method(name).variants.items():
+            own, other = by_name[name], by_name.get(variant)
+            if each.fallback and not own.ready and other is not None and other.ready:
+                yield Instead(name, variant, each.fallback, own.message or own.code, own.remedy)
 
 
 def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:

@@ -47,8 +47,9 @@ def find(name: str, policy: ResolvedPolicy, inputs: InputTracker) -> HostProgram
         return None
     real = os.path.realpath(path)
     git = f"{policy.facts.home}/.gitconfig"
-    inputs.ask_all([("real", path), ("identity", real), ("real", git), ("type", git)])
-    inputs.ask("digest", str(Path(real).parent.parent / "pyvenv.cfg"))
+    inputs.ask("stamp", inputs.real(path))
+    inputs.kind_behind(git)
+    inputs.content(str(Path(real).parent.parent / "pyvenv.cfg"))
     holder = _holder(real)
     if holder is None or policy.filesystem.tree.changes_host(holder):
         return None
@@ -56,7 +57,7 @@ def find(name: str, policy: ResolvedPolicy, inputs: InputTracker) -> HostProgram
     paths = (holder, *_base(holder))
     if _interpreter(real) == "node":
         node = os.path.realpath(_on_path("node", policy, inputs) or "/nonexistent")
-        inputs.ask("identity", node)
+        inputs.ask("stamp", node)
         words, paths = (("node", real), paths) if not _fits_images(node) else ((node, real), (*paths, node))
     _check(name, paths, policy)
     return HostProgram(words, (*paths, *_identity(policy)))
@@ -85,11 +86,10 @@ def _check(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
 
 def _on_path(name: str, policy: ResolvedPolicy, inputs: InputTracker) -> str:
     """The first program of that name in absolute directories of PATH that the sandbox may not write."""
-    searched = inputs.ask("variable", "PATH")
-    for folder in str(searched or os.defpath).split(os.pathsep):
+    for folder in (inputs.variable("PATH") or os.defpath).split(os.pathsep):
         path = f"{folder}/{name}"
         if folder.startswith("/") and not policy.filesystem.tree.changes_host(os.path.realpath(folder)):
-            inputs.ask("identity", path)
+            inputs.ask("stamp", path)
             if Path(path).is_file() and os.access(path, os.X_OK):
                 return path
     return ""

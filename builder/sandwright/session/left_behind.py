@@ -185,10 +185,9 @@ class _Look:
 
     def _entries(self, tree: str, index: str) -> None:
         """Look at the entries of an index that are other repositories."""
-        from sandwright.inputs import KINDS  # noqa: PLC0415 - rarely needed
+        from sandwright.inputs import InputTracker  # noqa: PLC0415 - rarely needed
 
-        links = KINDS["gitlinks"](index)
-        for link in links if isinstance(links, list) else ():
+        for link in InputTracker().gitlinks(index):
             path = os.path.normpath(f"{tree}/{link}")
             if not path.startswith(f"{tree}/"):
                 self._add(

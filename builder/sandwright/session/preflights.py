@@ -8,9 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sandwright import inputs, places
+from sandwright.documents import strictjson
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import CODES, Backend, Preflight
+from sandwright.questions import Question
 
 KEPT = ("ready", "hangs", "not-denied")
 """The findings that are kept. The others are found again at once, and are what a person is busy changing."""
@@ -42,7 +44,7 @@ def fresh(backend: Backend, host: MachineFacts) -> Preflight:
     asking.ask_all(backend.depends(host))
     found = backend.preflight(host)
     if found.code in KEPT:
-        data = {"found": asdict(found), "asked": asking.asked()}
+        data = {"found": asdict(found), "asked": asking.recording()}
         places.write(str(path), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
     else:
         path.unlink(missing_ok=True)
@@ -51,7 +53,7 @@ def fresh(backend: Backend, host: MachineFacts) -> Preflight:
 
 def _kept(path: Path, backend: Backend) -> Preflight | None:
     try:
-        data = json.loads(path.read_bytes())
+        data = strictjson.loads_record(path.read_bytes())
         if inputs.changed(data["asked"]) is None and data["found"]["method"] == backend.name:
             found = Preflight(**data["found"])
             return found if found.code in CODES else None

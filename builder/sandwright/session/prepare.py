@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import errno
 import hashlib
 import os
-import shutil
-import sys
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +18,6 @@ from sandwright.inputs import InputTracker
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Say, quiet
 from sandwright.methods.properties import Properties
-from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
@@ -32,6 +27,7 @@ from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer,
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import trusted_directories
 from sandwright.reading import read_start
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
@@ -43,7 +39,6 @@ from sandwright.session import (
     persistent,
     preflights,
     render_cache,
-    state,
     trust,
     writable,
 )
@@ -51,6 +46,7 @@ from sandwright.session.deciding import deciding
 from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox
+from sandwright.session.render_store import store, sweep
 from sandwright.session.request import RunRequest
 
 if TYPE_CHECKING:
@@ -108,7 +104,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
         *(str(each) for each in rendered.findings if each.kind != "left-out"),
     ]
     _ask_program(inputs)
-    render_cache.keep(request.identity(), prepared, inputs.asked())
+    render_cache.keep(request.identity(), prepared, inputs.recording())
     sweep(prepared.directory)
     return prepared
 
@@ -124,7 +120,7 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
     file = Path(request.policy)
     config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     for path in (FLOOR, Path(config) / "sandwright" / "policy.yaml", file):
-        inputs.ask("digest", str(path))
+        inputs.content(str(path))
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
@@ -169,6 +165,7 @@ def resolved_here(
     """
     for directory in places.hidden()[:2]:
         places.private(directory)
+    _remember_directories()
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
     facts = collect(policy, project=root, cwd=cwd, inputs=inputs, account=True)
@@ -176,6 +173,14 @@ def resolved_here(
     refuse_changeable(found)
     process.avoid(found.filesystem.tree.changes_host)
     return found
+
+
+def _remember_directories() -> None:
+    """Record where this run's variables lead: a later run without them has to reserve that, too."""
+    trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
+    with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
+        places.private(places.keys())
+        places.remember({"hidden": places.hidden(), "readonly": places.readonly(), "trusted": trusted})
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
@@ -223,75 +228,10 @@ def chosen(
             if found.ready:
                 why = f" ({'; '.join(refused)})" if refused else ""
                 notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
-                weaker = registry.find(own)[2].instead
+                weaker = registry.find(own)[2].fallback
                 return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
             refused.append(found.describe())
     raise HostError(*refused)
-
-
-def store(artifacts: Iterable[Artifact]) -> Path:
-    """Put artifacts into a directory named by what they are, and give it. One that is there is checked."""
-    listed = sorted(artifacts, key=lambda each: each.name)
-    names = "".join(f"{each.name} {each.mode:o} {each.digest}\n" for each in listed)
-    folder = places.private(f"{places.cache()}/rendered")
-    directory = Path(folder, hashlib.sha256(names.encode()).hexdigest())
-    if directory.exists():
-        if _holds(directory, listed):
-            os.utime(directory)
-            return directory
-        directory.rename(directory.with_name(f".old-{uuid.uuid4().hex}"))
-    part = directory.with_name(f".part-{uuid.uuid4().hex}")
-    try:
-        write_artifacts(part, listed)
-        part.rename(directory)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody was faster
-            return directory
-        raise HostError(f"{directory} can't be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return directory
-
-
-def _holds(directory: Path, artifacts: Iterable[Artifact]) -> bool:
-    try:
-        return all((directory / each.name).read_bytes() == each.content for each in artifacts)
-    except OSError:
-        return False
-
-
-def sweep(used: str) -> None:
-    """Remove the oldest of what is kept, and what a killed process left half-made.
-
-    Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
-    """
-    in_use = {used, *(str(data.get("directory")) for data in state.read_all())}
-    cache = Path(places.cache())
-    rendered = cache / "rendered"
-    for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*")):
-        _remove_after(half_made, 3600)
-    for folder, pattern in ((cache, "*.json"), (rendered, "[0-9a-f]*")):
-        found = sorted(folder.glob(pattern), key=_age)
-        for path in found[render_cache.MOST :]:
-            if str(path) not in in_use:
-                _remove_after(path, 24 * 3600)
-
-
-def _age(path: Path) -> float:
-    import time  # noqa: PLC0415
-
-    with contextlib.suppress(OSError):
-        return time.time() - path.lstat().st_mtime
-    return 0.0
-
-
-def _remove_after(path: Path, seconds: float) -> None:
-    """Remove what has not been used for long: a session may be starting with it."""
-    if _age(path) > seconds:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
 
 
 def _check_rendered(
@@ -299,12 +239,12 @@ def _check_rendered(
 ) -> None:
     """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
     folder = Path(request.policy).parent / RENDERED / method
-    inputs.ask("type", str(folder / "manifest.json"))
+    inputs.kind_behind(str(folder / "manifest.json"))
     if request.settings or not (folder / "manifest.json").exists():
         return
     artifacts = registry.render(policy.resolve(collect(policy)), backend.name).artifacts
     for each in artifacts:
-        inputs.ask("digest", str(folder / each.name))
+        inputs.content(str(folder / each.name))
     differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
     if differing:
         raise IntegrityError(
@@ -368,7 +308,7 @@ def _proxy(
     for word in plan.command:
         if word.startswith("/"):
             inputs.ask("program", Path(word).name)
-            inputs.ask("identity", word)
+            inputs.ask("stamp", word)
     return plan.as_data()
 
 
@@ -441,21 +381,11 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
 
 
 def _ask_program(inputs: InputTracker) -> None:
-    """What this program consists of: another version of it renders other things."""
-    for path in _program_files():
-        inputs.ask("identity", path)
-
-
-def _program_files() -> Iterator[str]:
-    ours = ("sandwright", *registry.packages())
-    for name, module in sorted(sys.modules.items()):
-        if name.split(".")[0] in ours and getattr(module, "__file__", None):
-            yield str(module.__file__)
-    for library in ("jinja2", "yaml"):
-        found = find_spec(library)  # which imports nothing: few renderings need Jinja
-        yield str(found and found.origin)
-    for room in _ROOMS:
-        yield from (str(path) for path in sorted(data_path(room).rglob("*")))
-    package = Path(__file__).parents[1]
-    yield from (str(path) for path in sorted(package.glob("*/programs/*/*")))
-    yield from (str(path) for path in sorted((package / "policy" / "presets").glob("*.yaml")))
+    """Which version of this program it is, data and methods of others with it: another renders otherwise."""
+    roots = [str(Path(__file__).parents[1]), *map(str, map(data_path, _ROOMS))]
+    for name in sorted(registry.packages()):
+        found = find_spec(name)
+        roots += list(found.submodule_search_locations or ()) if found is not None else []
+        if found is not None and found.origin is not None:
+            inputs.ask("stamp", found.origin)
+    inputs.ask("tree", *roots)

@@ -18,9 +18,7 @@ import sys
 from sandwright import digests, inputs, places, smalljson
 from sandwright.session import cache_key
 
-SCHEMA = 7
-MOST = 200
-"""Slots and rendered sandboxes that are kept; the oldest go."""
+SCHEMA = 8
 
 
 class CachedSandbox:
@@ -114,7 +112,7 @@ def find(identity: list[str]) -> CachedSandbox | None:
         return None  # nothing is there, or not what we wrote
 
 
-def keep(identity: list[str], prepared: CachedSandbox, asked: list[inputs.Asked]) -> None:
+def keep(identity: list[str], prepared: CachedSandbox, asked: inputs.Recording) -> None:
     """Keep what was made, if there is a key. Raise HostError when it can't be written."""
     key = cache_key.read() or cache_key.make()
     if key is None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.errors import HostError
-from sandwright.inputs import is_cover
 from sandwright.locking import lock_within
+from sandwright.questions import is_cover
 from sandwright.session import apart, state
 from sandwright.signalling import liveness, own
 

@@ -43,8 +43,7 @@ class _Row:
 def expected(claim: str, method: str) -> Expected:
     """What a claim expects of a method. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
-    _, module, form = registry.find(method)
-    own = {**module.expect(), **(form.expect() if form.expect else {})}
+    own = registry.expected(method)
     answers, reason = own.get(claim) or own.get(row.like) or Answers(row.answers, "")
     return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
 

@@ -21,9 +21,9 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
-from sandwright.inputs import is_cover
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
+from sandwright.questions import is_cover
 from sandwright.runtime.probe.protocol import answers, attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome

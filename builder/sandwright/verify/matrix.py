@@ -106,7 +106,7 @@ def verify(
 
 def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | None = None) -> MethodProof:
     own, module, _ = registry.find(method)
-    properties = module.PROPERTIES
+    properties = module.properties
     if properties.simulated_by and host.os != properties.system:
         return _rendered(method, lambda: simulate.simulate(resolve, method))
     row = registry.placed(method, resolve(())) if own == method else method

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.methods.shared.images import VARIABLE
 from sandwright.policy.names import GENERAL, PRESETS
+from sandwright.policy.trusted import BUILD
 from sandwright.progress import SILENT, Progress
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.session.request import RunRequest
@@ -50,14 +50,14 @@ def prove_presets(
 @contextlib.contextmanager
 def _built_in(output: Path) -> Iterator[None]:
     """Where methods look for images, for the length of a `with`; what the caller says of it goes first."""
-    if VARIABLE in os.environ or not (output / "images").is_dir():
+    if BUILD in os.environ or not (output / "images").is_dir():
         yield
         return
-    os.environ[VARIABLE] = str(output.absolute())
+    os.environ[BUILD] = str(output.absolute())
     try:
         yield
     finally:
-        del os.environ[VARIABLE]
+        del os.environ[BUILD]
 
 
 def write(report: PolicyReport, folder: Path, *, faults: Sequence[str]) -> None:

@@ -2,73 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from sandwright.methods.contract import Method, Parts
+from sandwright.methods.properties import Properties
 
-from sandwright.methods.contract import Form
-from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.methods.contract import Backend
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
-
-PROPERTIES = Properties(
-    own_user_namespace=True,
-    shims=True,
-    placeholders=True,
-    records=True,
-    verifiable=True,
-    proposed={"linux": 1},
-    walls=(
-        "a mount namespace that holds what the plan shows",
-        "a user namespace without rights outside",
-        "namespaces of processes, network and IPC",
-        "the filter of system calls",
-        "Landlock, where the kernel has it: a second list of what may be written, and read where a policy "
-        "lists that",
+METHOD = Method(
+    properties=Properties(
+        own_user_namespace=True,
+        shims=True,
+        placeholders=True,
+        records=True,
+        verifiable=True,
+        proposed={"linux": 1},
+        walls=(
+            "a mount namespace that holds what the plan shows",
+            "a user namespace without rights outside",
+            "namespaces of processes, network and IPC",
+            "the filter of system calls",
+            "Landlock, where the kernel has it: a second list of what may be written, and read where "
+            "a policy lists that",
+        ),
+        kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
     ),
-    kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
+    parts=Parts(
+        declaration="sandwright.methods.bwrap.support:DECLARATION",
+        render="sandwright.methods.bwrap.render:render_bwrap",
+        read_back="sandwright.methods.bwrap.explain:read_bwrap",
+        backend="sandwright.methods.bwrap.backend:Bwrap",
+        expected="sandwright.methods.bwrap.expected:EXPECTED",
+    ),
 )
-"""What others have to know of it."""
-
-FORMS: Mapping[str, Form] = {}
-"""It has no other."""
-
-
-def declare() -> Declaration:
-    """The part `support`."""
-    from sandwright.methods.bwrap.support import DECLARATION  # noqa: PLC0415
-
-    return DECLARATION
-
-
-def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The part `render`."""
-    from sandwright.methods.bwrap.render import render_bwrap  # noqa: PLC0415
-
-    return render_bwrap(policy)
-
-
-def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:  # noqa: ARG001
-    """The part `explain`."""
-    from sandwright.methods.bwrap.explain import read_bwrap  # noqa: PLC0415
-
-    return read_bwrap(rendered)
-
-
-def make_backend() -> Backend | None:
-    """The part `backend`."""
-    from sandwright.methods.bwrap.backend import Bwrap  # noqa: PLC0415
-
-    return Bwrap()
-
-
-def expect() -> Mapping[str, Answers]:
-    """The part `expected`."""
-    from sandwright.methods.bwrap.expected import EXPECTED  # noqa: PLC0415
-
-    return EXPECTED

@@ -11,7 +11,8 @@ from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED, GITIGNORE
-from sandwright.policy.facts import EntryKind
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import EntryKind
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
 
@@ -43,7 +44,7 @@ _ARITY = {
 """How many values follow each option (bwrap(1))."""
 
 
-def read_bwrap(rendered: Rendered) -> Enclosure:
+def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the arguments make. Raise DocumentError for an option that bwrap doesn't have."""
     options = list(_options(rendered.artifact("args").content))
     launch = read_plan(rendered)

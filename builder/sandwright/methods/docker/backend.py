@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from sandwright import process
 from sandwright.errors import CommandFailed, ToolMissing
 from sandwright.host import MachineFacts
-from sandwright.inputs import Question
 from sandwright.methods.contract import Preflight
 from sandwright.methods.docker.render import render_docker
 from sandwright.methods.docker.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 
 _MEMBER = "make this user a member of the group docker, who are as mighty as root; or take podman"
@@ -52,5 +52,5 @@ class Docker(EngineBackend):
     def depends(self, host: MachineFacts) -> Iterator[Question]:
         """Also on the daemon, which is another one when its socket is."""
         yield from super().depends(host)
-        yield "identity", "/var/run/docker.sock"
-        yield "identity", "/var/run/docker.pid"
+        yield "stamp", "/var/run/docker.sock"
+        yield "stamp", "/var/run/docker.pid"

@@ -11,11 +11,12 @@ from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.launcher.plan import NAME
 from sandwright.methods.landlock.grants import GRANTS
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 
 
-def read_landlock(rendered: Rendered) -> Enclosure:
+def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the grants make. Raise DocumentError for a grant that the launcher doesn't know."""
     read = read_plan(rendered)
     closed = read.plan.landlock.ports_closed

@@ -8,6 +8,7 @@ from sandwright.evaluate.explain import variables
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 
 
@@ -27,7 +28,7 @@ class Unrestricted(ReadBack):
         return MethodVerdict(allowed=True, because="noop enforces nothing")
 
 
-def read_noop(rendered: Rendered) -> Unrestricted:
+def read_noop(rendered: Rendered, _policy: ResolvedPolicy) -> Unrestricted:
     """The launcher's variables."""
     settings = variables.rows_of(rendered)["settings"][0]
     return Unrestricted({word.partition("=")[0]: place for word, place in settings})

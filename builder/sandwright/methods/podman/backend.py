@@ -11,13 +11,13 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import MachineFacts
-from sandwright.inputs import Question
 from sandwright.methods.contract import LIMIT, Preflight
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
 from sandwright.methods.shared.launched import all_children
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.setup.requirements import how_to_get
@@ -60,13 +60,13 @@ class Podman(EngineBackend):
         """Also on a configuration that the caller names."""
         yield from super().depends(host)
         for folder in ("/usr/share", "/etc", str(Path("~/.config").expanduser())):
-            yield "digest", f"{folder}/containers/containers.conf"  # names the runtime (containers.conf(5))
-            yield "names", f"{folder}/containers/containers.conf.d"
+            yield "content", f"{folder}/containers/containers.conf"  # names the runtime (containers.conf(5))
+            yield "listing", f"{folder}/containers/containers.conf.d"
         for variable in (_CONFIGURATION, f"{_CONFIGURATION}_OVERRIDE"):
             yield "variable", variable
         for name in _NETWORKS:
             yield "program", name
-        yield "owner", TUN
+        yield "status", TUN
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """As all engines; and say what its networks lack where nobody is root: the trial has none."""

@@ -16,9 +16,10 @@ from sandwright.evaluate.sbpl.profile import compile_profile
 from sandwright.evaluate.sbpl.request import Resource, parse_request
 from sandwright.evaluate.sbpl.source import readable
 from sandwright.methods.seatbelt.places import native
-from sandwright.policy.facts import EntryKind, HostFacts
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import below, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import EntryKind
 from sandwright.render.rendered import Rendered
 
 PROXY_PORT = 3128

@@ -13,19 +13,13 @@ from sandwright.inputs import InputTracker
 from sandwright.methods.contract import Say, quiet
 from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import BUILD, ROOTFS, checkout_build
 from sandwright.progress import SILENT, ProgressStep
-from sandwright.resources import data_path
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import Image, open_image
 
-BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to where it was built"
+HOW_TO_BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to where it was built"
 """What helps where an image is missing."""
-
-VARIABLE = "SANDWRIGHT_BUILD"
-"""Names the directory that `build-images` wrote, where it is none of those that are looked at."""
-
-ROOTFS = "SANDWRIGHT_ROOTFS"
-"""Names the unpacked root itself, for the launcher, and from the caller."""
 
 
 def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) -> Path:
@@ -37,13 +31,13 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) ->
     if given := os.environ.get(ROOTFS):
         inputs.ask("variable", ROOTFS)
         return _untouched(Path(given).absolute(), policy, f"{ROOTFS} names it")
-    inputs.ask_all([("variable", VARIABLE), ("variable", ROOTFS)])
+    inputs.ask_all([("variable", BUILD), ("variable", ROOTFS)])
     tried = []
     for output in _outputs(policy):
         layout = output / "images" / policy.image
-        inputs.ask("digest", str(layout / "index.json"))
+        inputs.content(str(layout / "index.json"))
         if _there(layout):
-            _untouched(output, policy, f"{VARIABLE} can name another directory")
+            _untouched(output, policy, f"{BUILD} can name another directory")
             _refuse_others(output)
             store = store_of(output)
             _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
@@ -51,12 +45,12 @@ def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) ->
             root = unpacked(
                 image, store, rootless=policy.facts.uid != 0, progress=_Once(policy, image, say)
             ).path.absolute()
-            inputs.ask("identity", str(root))
+            inputs.ask("stamp", str(root))
             return root
         tried.append(str(output))
     raise HostError(
         f"the image {policy.image} is not in {' or '.join(tried)}: "
-        f"sandwright build-images --name {policy.image}, or set {VARIABLE} to where it was built"
+        f"sandwright build-images --name {policy.image}, or set {BUILD} to where it was built"
     )
 
 
@@ -123,7 +117,7 @@ def _closed(layout: Path) -> HostError:
     command = f"sandwright build-images --name {layout.name} --output DIRECTORY"
     return HostError(
         f"this user may not read the image in {layout}: build one of your own with {command} "
-        f"and set {VARIABLE} to that directory"
+        f"and set {BUILD} to that directory"
     )
 
 
@@ -138,8 +132,8 @@ def missing(image: str) -> str:
     """Why an image is not here, as far as that can be told without a project; empty when it is."""
     if os.environ.get(ROOTFS):
         return ""
-    given = os.environ.get(VARIABLE)
-    output = Path(given).absolute() if given else _checkouts()
+    given = os.environ.get(BUILD)
+    output = Path(given).absolute() if given else checkout_build()
     try:
         if _there(output / "images" / image):
             return ""
@@ -153,34 +147,29 @@ def layouts(policy: ResolvedPolicy, name: str, inputs: InputTracker) -> Iterator
 
     Raise HostError when it lies where the sandbox could write, or may be a stranger's.
     """
-    inputs.ask("variable", VARIABLE)
+    inputs.ask("variable", BUILD)
     for output in _outputs(policy):
         index = output / "images" / name / "index.json"
-        inputs.ask("digest", str(index))
+        inputs.content(str(index))
         if index.exists():
-            _untouched(output, policy, f"{VARIABLE} can name another directory")
+            _untouched(output, policy, f"{BUILD} can name another directory")
             _refuse_others(output)
             yield index.parent
 
 
 def our_layout(name: str) -> Path | None:
     """The layout of an image that no project decides about: in $SANDWRIGHT_BUILD, or this checkout's."""
-    given = os.environ.get(VARIABLE)
-    layout = (Path(given).absolute() if given else _checkouts()) / "images" / name
+    given = os.environ.get(BUILD)
+    layout = (Path(given).absolute() if given else checkout_build()) / "images" / name
     return layout if (layout / "index.json").exists() else None
 
 
 def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     """The directories that images may have been built into: the one named, or those here."""
-    if given := os.environ.get(VARIABLE):
+    if given := os.environ.get(BUILD):
         yield Path(given).absolute()
         return
-    yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", _checkouts()))
-
-
-def _checkouts() -> Path:
-    """What was built in the checkout that this program is of."""
-    return data_path("images").parent / "build"
+    yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", checkout_build()))
 
 
 def _refuse_others(output: Path) -> None:
@@ -188,10 +177,10 @@ def _refuse_others(output: Path) -> None:
 
     An engine would have it under our name for it, in every project's sandboxes and as their proxy.
     """
-    if not os.environ.get(VARIABLE) and os.path.realpath(output) != os.path.realpath(_checkouts()):
+    if not os.environ.get(BUILD) and os.path.realpath(output) != os.path.realpath(checkout_build()):
         raise HostError(
             f"{output} has an image, and may have come with the project; if you built it, say so with "
-            f"{VARIABLE}={output}"
+            f"{BUILD}={output}"
         )
 
 

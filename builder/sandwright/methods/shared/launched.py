@@ -12,9 +12,10 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCanary, Say, Terminal, quiet
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
 from sandwright.render.rendered import Rendered
 
 LAUNCHER = "launch"
@@ -67,11 +68,11 @@ class Launched(ABC):
         """The kernel and its settings, who we are, and the programs."""
         yield "system", ""
         for path in SETTINGS:
-            yield "text", path
+            yield "content", path
         for name in self.programs():
             yield "program", name
             if name in host.programs:
-                yield "identity", host.programs[name]
+                yield "stamp", host.programs[name]
 
     def deliver(self, launcher: int, number: int) -> Delivery:
         """Signal what the launcher runs."""

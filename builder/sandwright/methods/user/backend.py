@@ -74,7 +74,7 @@ class User(Launched):
     ) -> Mapping[str, str]:
         """Nothing; but the account has to be there. Raise NoAccount."""
         if inputs is not None:
-            inputs.ask("type", account_of(policy).place)
+            inputs.kind_behind(account_of(policy).place)
         account_uid(policy)
         return {}
 

@@ -13,6 +13,7 @@ from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.render import COVERED
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 
@@ -24,7 +25,7 @@ _ARITY = {
 """How many words follow each step (launcher/source/user.c)."""
 
 
-def read_user(rendered: Rendered) -> Enclosure:
+def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the plan makes. Raise DocumentError for a step that the program doesn't know."""
     steps = list(_steps(rendered.artifact("plan").content))
     read = read_plan(rendered)

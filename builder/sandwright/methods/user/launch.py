@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from sandwright.launcher.plan import UserPlan
+from sandwright.launcher.plan import DedicatedAccountPlan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.hostnames import name_plan
@@ -34,7 +34,7 @@ def account_launcher(
         common,
         never=(*common.never, "HOME"),
         project=common.project if plan.covers else None,
-        user=UserPlan(
+        user=DedicatedAccountPlan(
             account=name,
             root=place,
             start_directory=start,

@@ -7,12 +7,15 @@ seen nothing of the host or of any policy: the host's files are mounted after ea
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+import zstandard
 
 from sandwright import places, process
 from sandwright.errors import CommandFailed, HostError
@@ -110,12 +113,8 @@ def _name(file: str) -> str:
 def _unpacked(path: Path) -> bytes:
     match path.suffix:
         case ".xz":
-            import lzma  # noqa: PLC0415 - as is the next
-
             return lzma.decompress(path.read_bytes())
         case ".zst":
-            import zstandard  # noqa: PLC0415
-
             with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
                 return reader.read()
         case _:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandwright.inputs import is_cover
 from sandwright.policy.uses import unguarded
+from sandwright.questions import is_cover
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.fixture import HOSTILE, Fixture
 from sandwright.verify.probe import Family, Probe, ProbeStep

@@ -39,7 +39,7 @@ from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.uncovered import plan_without_covers
 from sandwright.render.watched import engine_watch
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 from sandwright.seccomp import CatalogueProfile, oci_json, profile
 
 HOST = "/host"
@@ -74,7 +74,7 @@ class Grant:
 @functools.cache
 def grant(*, rootless: bool) -> Grant:
     """What was measured to be the least, from `oci/outer.json`."""
-    data = json.loads(data_path("oci", "outer.json").read_text(encoding="utf-8"))
+    data = data_json("oci", "outer.json")
     mode = "rootless" if rootless else "rootful"
     held = tuple(row["capability"] for row in data["capabilities"][mode])
     return Grant(held, profile(data["seccomp"][mode]), data["proc"][mode]["masked"])

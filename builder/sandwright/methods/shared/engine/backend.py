@@ -12,13 +12,15 @@ from typing import ClassVar
 from sandwright import process
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.inputs import InputTracker, Question
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.engine.loading import load_built
+from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
 from sandwright.runtime.empty_image import empty_image
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
@@ -98,15 +100,15 @@ class EngineBackend(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where neither the engine nor a build has the image that a policy has by default."""
-        from sandwright.methods.shared.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
-
         if not (said := missing(image := default_image())):
             return None
         settings = {**os.environ, "PATH": process.search_path(), **self.settings(collect_host())}
         words = ("image", "inspect", "--format", "{{.Id}}", f"sandwright/{image}:latest")
         if process.run(self.name, *words, check=False, timeout=ASKING, env=settings):
             return None
-        return Preflight(self.name, "image-missing", f"{said}, nor in {self.name}", BUILD.format(image))
+        return Preflight(
+            self.name, "image-missing", f"{said}, nor in {self.name}", HOW_TO_BUILD.format(image)
+        )
 
     def runtime_version(self, host: MachineFacts) -> str:
         """What the runtime behind the engine says of its version."""

@@ -12,6 +12,7 @@ from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME, LaunchPlan
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 from sandwright.render.shell import VARIABLES
@@ -20,7 +21,7 @@ Option = tuple[str, str, ArtifactPosition]
 """Its name, its value, and where it is."""
 
 
-def read_engine(rendered: Rendered) -> Enclosure:
+def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The container that `docker run` or `podman run` makes.
 
     With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.

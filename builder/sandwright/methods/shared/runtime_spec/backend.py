@@ -12,10 +12,12 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
+from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.trusted import ROOTFS
 from sandwright.runtime.scratch import scratch_directory, unmount_below
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
@@ -35,8 +37,6 @@ class Runtime(Launched):
         self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
-        from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
-
         return {ROOTFS: str(rootfs(policy, inputs or InputTracker(), say=say))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -52,15 +52,13 @@ class Runtime(Launched):
         with scratch_directory() as scratch:
             for name in DIRECTORIES:
                 (scratch / name).mkdir(exist_ok=True)
-            failed = try_out(self, IMAGE_ROOT, limit=limit, environment={"SANDWRIGHT_ROOTFS": str(scratch)})
+            failed = try_out(self, IMAGE_ROOT, limit=limit, environment={ROOTFS: str(scratch)})
         return judged(self.name, failed, lambda failed: self.explained(failed, host))
 
     def without_image(self) -> Preflight | None:
         """What is wrong where the image that a policy has by default is not here."""
-        from sandwright.methods.shared.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
-
         said = missing(image := default_image())
-        return Preflight(self.name, "image-missing", said, BUILD.format(image)) if said else None
+        return Preflight(self.name, "image-missing", said, HOW_TO_BUILD.format(image)) if said else None
 
     def runtime_version(self, host: MachineFacts) -> str:
         """What the program says that the launcher takes."""

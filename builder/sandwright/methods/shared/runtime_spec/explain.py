@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sandwright.document import Document, field_name
+from sandwright.documents.document import Document, field_name
+from sandwright.documents.jsontext import parse_json
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.shared.runtime_spec.render import IGNORED, NOTHING
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
-from sandwright.seccomp.jsontext import parse_json
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 
 
-def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
-    """The container that `config.json` makes, of runsc or of another runtime."""
+def read_runc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
+    """The container that runc or crun makes of `config.json`."""
+    return _read(rendered, gvisor=False)
+
+
+def read_runsc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
+    """The container that runsc makes of `config.json`."""
+    return _read(rendered, gvisor=True)
+
+
+def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
     content = rendered.artifact("config.json").content
     document = parse_json(content, file="config.json")
     config: Any = document.data

@@ -1,0 +1,334 @@
+"""The questions to this host that a recording consists of, and how each is answered.
+
+A question is words: a kind, a subject, and more for some kinds. An answer is words too, none for nothing.
+docs/front.md describes every kind; `front/source/questions.c` compares the answers natively.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+
+from sandwright import digests
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Literal
+
+    EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
+else:
+    EntryKind = str
+
+Answer = tuple[str, ...]
+Question = tuple[str, ...]
+
+SMALL = 1 << 20
+"""Bytes of a file that are compared; the size is compared as well."""
+
+ENTRIES: dict[str, EntryKind] = {
+    "d": "directory", "f": "file", "l": "symlink", "s": "socket", "p": "fifo", "c": "device"
+}  # fmt: skip
+"""The first letter of what an entry is said to be."""
+
+
+def entry_at(path: str) -> str:
+    """What is at a path: a letter of ENTRIES, behind that of a link its text; empty for nothing to see.
+
+    Also for the placeholder of a session that runs, which goes with it.
+    """
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return f"l{os.fsdecode(os.readlink(path))}"
+    except (OSError, ValueError):
+        return ""
+    return "" if is_cover(path, status) else _letter(status.st_mode)
+
+
+def _letter(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "d"
+    if stat.S_ISSOCK(mode):
+        return "s"
+    if stat.S_ISFIFO(mode):
+        return "p"
+    return "f" if stat.S_ISREG(mode) else "c"
+
+
+def is_process(path: str) -> bool:
+    """Whether a path is about processes: anything in /proc but the kernel's own files and directories."""
+    first = path.removeprefix("/proc/").partition("/")
+    return path.startswith("/proc/") and (bool(first[1]) or first[0].isdigit() or first[0] in _ASKERS)
+
+
+_ASKERS = ("self", "thread-self", "mounts", "net")
+"""Links in /proc that lead each process to something of its own."""
+
+
+def is_cover(path: str, status: os.stat_result) -> bool:
+    """Whether what is at a path was put there by a launcher, for the time of a run (oci/launchers/covers).
+
+    It is known by a mode that nobody else gives: an empty directory that is sticky and not to be written, or
+    one of Git's files that nobody may write, and that says nothing. The directory above may hand on its
+    group, and an access list that takes more away.
+    """
+    try:
+        if status.st_mode & _WRITABLE:
+            return False
+        if stat.S_ISDIR(status.st_mode):
+            return bool(status.st_mode & stat.S_ISVTX) and not os.listdir(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size not in _COVERED_SIZES:
+            return False
+        with open(path, "rb") as file:
+            return os.path.basename(path) in _COVERED_NAMES and file.read(3) in (b"", b".\n")
+    except OSError:
+        return False
+
+
+_WRITABLE = 0o222
+_COVERED_SIZES = (0, 2)
+_COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.worktree")
+
+
+def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
+    """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
+    marks = dict.fromkeys(shown, "+") | dict.fromkeys(hidden, "-")
+    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items())))
+
+
+def _sockets(_: str, *places: str) -> Answer:
+    """The canonical paths of Unix sockets that take connections or datagrams here, sorted.
+
+    The places say where, as `sockets_of` does.
+    """
+    marks = {each[1:]: each[:1] == "+" for each in places}
+    return (
+        tuple(sorted(filter(lambda path: _shown(path, marks), _listening()))) if any(marks.values()) else ()
+    )
+
+
+def _listening() -> set[str]:
+    """The canonical paths of all of them (proc(5), /proc/net/unix); those with links are bound by these.
+
+    The kernel tells names as they are, also one that looks like more lines.
+    """
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            fields = [line.split(None, 7) for line in file.read().split("\n")[1:]]
+    except OSError:
+        return set()
+    # Flags of a listening one are __SO_ACCEPTCON, 00010000 (linux/net.h); type 2 is SOCK_DGRAM.
+    named = (
+        each[7]
+        for each in fields
+        if len(each) == 8
+        and each[7].startswith("/")
+        and not each[7].startswith("/proc/")
+        and (each[3][3:4] == "1" or each[4] == "0002")
+    )
+    folders: dict[str, str] = {}
+    found = set()
+    for path in named:
+        folder, _, name = path.rpartition("/")
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        found.add(f"{folders[folder]}/{name}")
+    return found
+
+
+def _shown(path: str, marks: dict[str, bool]) -> bool:
+    while path not in marks and path != "/":
+        path = path.rpartition("/")[0] or "/"
+    return marks.get(path, False)
+
+
+def _stamp(path: str) -> Answer:
+    """Which file is at a path, links followed, and when it was last written, replaced or given other rights.
+
+    Nobody but root can set the time of the last change (ctime) back.
+    """
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    numbers = (found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_size)
+    return tuple(map(str, (*numbers, found.st_mtime_ns, found.st_ctime_ns)))
+
+
+def content_of(path: str) -> tuple[int, bytes | None]:
+    """The size of a plain file, and its first MiB; None for anything else.
+
+    Somebody else may have put a pipe there, whose opening would wait.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return 0, None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or is_cover(path, status):
+            return 0, None
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(SMALL)
+        return max(status.st_size, len(content)), content  # files of /proc say 0
+    except OSError:
+        return 0, None
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: str) -> Answer:
+    """The size of a plain file, and the SHA-256 of its first MiB; nothing for anything else."""
+    return digest_of(*content_of(path))
+
+
+def digest_of(size: int, content: bytes | None) -> Answer:
+    """The answer to `content`, for what `content_of` found."""
+    return () if content is None else (str(size), digests.sha256(content))
+
+
+def _memory(_: str) -> Answer:
+    """Bytes of this machine's memory, in whole MiB; none when the system doesn't say."""
+    try:
+        return (str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20),)
+    except (OSError, ValueError):
+        return ()
+
+
+def _minute(_: str) -> Answer:
+    """Which minute it is: for what no other question tells."""
+    return (str(int(time.time()) // 60),)
+
+
+def index_bytes(path: str) -> bytes:
+    """An index of Git's; empty where it can't be read, or is no plain file."""
+    from sandwright.gitindex import MOST  # noqa: PLC0415 - only where there is a repository
+
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(MOST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except (OSError, ValueError):
+        return b""
+
+
+def _index(path: str) -> Answer:
+    """The digest of an index of Git's, where it may have an entry that is another repository; else its mark.
+
+    So that what every commit changes renders nothing anew where there is no such entry.
+    """
+    return index_of(index_bytes(path))
+
+
+def index_of(data: bytes) -> Answer:
+    """The answer to `index`, for its bytes."""
+    from sandwright.gitindex import MODE  # noqa: PLC0415 - only where there is a repository
+
+    return (digests.sha256(data) if MODE in data else "none",) if data else ()
+
+
+def _nested(root: str, *names: str) -> Answer:
+    """At which paths below a directory one of some names is there, as `nested.find` gives them."""
+    from sandwright.nested import find  # noqa: PLC0415 - few questions are this one
+
+    return tuple(find(root, names))
+
+
+def _listing(path: str) -> Answer:
+    """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
+    try:
+        with os.scandir(path) as entries:
+            return tuple(sorted(f"{each.name}{'/' * each.is_dir(follow_symlinks=False)}" for each in entries))
+    except (OSError, ValueError):
+        return ()
+
+
+def _program(name: str) -> Answer:
+    """Where a program is: the first on PATH, else in the directories of the system's own."""
+    for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM):
+        path = f"{folder or '.'}/{name}"
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return (path,)
+    return ()
+
+
+def _system(_: str) -> Answer:
+    """Which system this is, and who we are."""
+    system, groups = os.uname(), sorted({*os.getgroups(), os.getegid()})
+    users = (os.getuid(), os.geteuid(), os.getgid(), *groups)
+    return (system.sysname, system.release, system.machine, *map(str, users))
+
+
+def _status(path: str) -> Answer:
+    """The owner, group and mode (stat.h) at a path, links not followed, and how many names a plain file has.
+
+    Then whether an access list is there, which the mode doesn't show. Nothing for nothing.
+    """
+    try:
+        status = os.lstat(path)
+        access = not stat.S_ISLNK(status.st_mode) and _has_access_list(path)
+    except (OSError, ValueError):
+        return ()
+    names = status.st_nlink if stat.S_ISREG(status.st_mode) else 0
+    return tuple(map(str, (status.st_uid, status.st_gid, status.st_mode, names, int(access))))
+
+
+def _has_access_list(path: str) -> bool:
+    """Whether one is there, or may be."""
+    try:
+        return sys.platform == "linux" and bool(os.getxattr(path, "system.posix_acl_access"))
+    except OSError as fault:
+        return fault.errno not in (errno.ENODATA, errno.ENOTSUP)
+
+
+def _tree(*roots: str) -> Answer:
+    """How many files are below some directories, and a sum of what each is and when it last changed."""
+    count = total = 0
+    waiting = list(roots)
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for each in entries:
+                    if each.is_dir(follow_symlinks=False):
+                        waiting += [each.path] * (each.name != "__pycache__")
+                        continue
+                    found = each.stat(follow_symlinks=False)
+                    count += 1
+                    numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+                    total += sum(number * factor for number, factor in zip(numbers, _FACTORS, strict=True))
+        except (OSError, ValueError):
+            count += 1 << 32  # no answer that something readable gives
+    return str(count), str(total & (1 << 64) - 1)
+
+
+_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
+"""Odd, and without a pattern, so that what two files add doesn't cancel out."""
+
+SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where programs are that a user's PATH often lacks."""
+
+
+def _variable(name: str) -> Answer:
+    value = os.environ.get(name)
+    return () if value is None else (value,)
+
+
+KINDS: dict[str, Callable[..., Answer]] = {
+    "content": _digest,
+    "index": _index,
+    "listing": _listing,
+    "memory": _memory,
+    "minute": _minute,
+    "nested": _nested,
+    "program": _program,
+    "sockets": _sockets,
+    "stamp": _stamp,
+    "status": _status,
+    "system": _system,
+    "tree": _tree,
+    "variable": _variable,
+}
+"""What can be asked, beside `entries`: what is at some names in a directory."""

@@ -1,0 +1,148 @@
+"""The directories of rendered artifacts in the cache: named by content, bounded in number and size.
+
+Directories share one copy of each native program by hard links, so a further policy costs some kilobytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from sandwright import places
+from sandwright.errors import HostError
+from sandwright.methods.shared.artifacts import write_artifacts
+from sandwright.render.artifact import Artifact
+from sandwright.session import state
+
+MOST = 200
+"""Entries, and directories of artifacts."""
+MOST_BYTES = 64 << 20
+"""Of the entries, and of the directories with all that they don't share."""
+
+_STARTING = 600
+"""Seconds in which a session that has found an entry has started: until then it is not removed."""
+_HALF_MADE = 3600
+
+_PROGRAM = b"\x7fELF"
+
+
+def store(artifacts: Iterable[Artifact]) -> Path:
+    """Put artifacts into a directory named by what they are, and give it. One that is there is checked."""
+    listed = sorted(artifacts, key=lambda each: each.name)
+    names = "".join(f"{each.name} {each.mode:o} {each.digest}\n" for each in listed)
+    folder = places.private(f"{places.cache()}/rendered")
+    directory = Path(folder, hashlib.sha256(names.encode()).hexdigest())
+    if directory.exists():
+        if _holds(directory, listed):
+            os.utime(directory)
+            return directory
+        directory.rename(directory.with_name(f".old-{uuid.uuid4().hex}"))
+    part = directory.with_name(f".part-{uuid.uuid4().hex}")
+    try:
+        write_artifacts(part, listed)
+        for each in listed:
+            _share(part / each.name, each)
+        part.rename(directory)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody was faster
+            return directory
+        raise HostError(f"{directory} can't be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return directory
+
+
+def sweep(used: str) -> None:
+    """Remove the oldest of what is kept, and what a killed process left half-made.
+
+    Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
+    """
+    in_use = {used, *(str(data.get("directory")) for data in state.read_all())}
+    cache = Path(places.cache())
+    rendered, programs = cache / "rendered", cache / "programs"
+    for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*"), *programs.glob(".*")):
+        _remove_after(half_made, _HALF_MADE)
+    for found in (cache.glob("[0-9a-f]*.json"), rendered.glob("[0-9a-f]*")):
+        _bound([path for path in found if str(path) not in in_use], _remove)
+    _bound(list(programs.glob("[0-9a-f]*")), _remove_unshared)
+
+
+def _share(path: Path, artifact: Artifact) -> None:
+    """Have a program share the copy of other directories, where the file system has hard links."""
+    if not artifact.content.startswith(_PROGRAM):
+        return
+    folder = Path(places.private(f"{places.cache()}/programs"))
+    shared = folder / f"{hashlib.sha256(artifact.content).hexdigest()}-{artifact.mode:o}"
+    try:
+        if shared.is_symlink() or shared.read_bytes() != artifact.content:
+            shared.unlink()
+    except FileNotFoundError:
+        pass
+    other = folder / f".{uuid.uuid4().hex}"
+    try:
+        if not shared.exists():
+            os.link(path, shared)
+            return
+        os.link(shared, other)
+        other.rename(path)
+    except OSError:  # no hard links there, or as many as a file can have: it keeps its own copy
+        other.unlink(missing_ok=True)
+
+
+def _holds(directory: Path, artifacts: Iterable[Artifact]) -> bool:
+    try:
+        return all((directory / each.name).read_bytes() == each.content for each in artifacts)
+    except OSError:
+        return False
+
+
+def _bound(paths: list[Path], remove: Callable[[Path], None]) -> None:
+    """Remove the oldest of some beyond MOST and MOST_BYTES."""
+    size = 0
+    for count, path in enumerate(sorted(paths, key=_age)):
+        size += _size(path)
+        if count >= MOST or size > MOST_BYTES:
+            remove(path)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of those in a directory that no other shares."""
+    size = 0
+    try:
+        for each in path.iterdir() if path.is_dir() else (path,):
+            status = each.lstat()
+            size += status.st_size if status.st_nlink == 1 else 0
+    except OSError:  # another process removes it
+        pass
+    return size
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(path: Path) -> None:
+    _remove_after(path, _STARTING)
+
+
+def _remove_unshared(path: Path) -> None:
+    if path.lstat().st_nlink == 1:
+        _remove_after(path, _STARTING)
+
+
+def _remove_after(path: Path, seconds: float) -> None:
+    """Remove what has not been used for long: a session may be starting with it."""
+    if _age(path) > seconds:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,85 @@
+"""The cache of renderings is bounded, and its directories share one copy of each native program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from sandwright import places
+from sandwright.render.artifact import Artifact
+from sandwright.session import render_store
+from sandwright.session.render_store import store, sweep
+
+PROGRAM = b"\x7fELF" + b"x" * 1000
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return Path(places.private(places.cache()))
+
+
+def _rendered(text: str, program: bytes = PROGRAM) -> list[Artifact]:
+    return [
+        Artifact("launch", program, "starts it", executable=True),
+        Artifact("args", text.encode(), "arguments"),
+    ]
+
+
+def _inodes(paths: Iterable[Path]) -> set[int]:
+    return {each.stat().st_ino for each in paths}
+
+
+@pytest.mark.usefixtures("cache")
+def test_one_copy_of_a_program() -> None:
+    found = [store(_rendered(text)) for text in ("a", "b", "c")]
+    assert len(_inodes(each / "launch" for each in found)) == 1
+    assert len(_inodes(each / "args" for each in found)) == 3
+    assert all((each / "launch").stat().st_mode & 0o111 for each in found)
+
+
+def test_a_program_that_was_changed_is_shared_no_more(cache: Path) -> None:
+    first = store(_rendered("a"))
+    (first / "launch").write_bytes(b"\x7fELF another")
+    second = store(_rendered("b"))
+    assert (second / "launch").read_bytes() == PROGRAM
+    assert store(_rendered("a")).joinpath("launch").read_bytes() == PROGRAM
+    (shared,) = (cache / "programs").iterdir()
+    shared.unlink()
+    shared.symlink_to("/bin/sh")
+    assert (store(_rendered("d")) / "launch").read_bytes() == PROGRAM
+
+
+def _aged(paths: Iterable[Path]) -> None:
+    for number, path in enumerate(paths):
+        os.utime(path, (number + 1, number + 1))
+
+
+def test_the_number_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render_store, "MOST", 3)
+    found = [store(_rendered(str(number))) for number in range(8)]
+    sweep("")
+    assert all(each.exists() for each in found), "a session may be starting with each"
+    _aged(found)
+    sweep(str(found[0]))
+    assert {each.name for each in (cache / "rendered").iterdir()} == {
+        found[0].name,
+        *(f.name for f in found[-3:]),
+    }
+
+
+def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What directories share counts once, and goes with the last of them."""
+    monkeypatch.setattr(render_store, "MOST_BYTES", 10_000)
+    found = [store(_rendered(str(number) * 4000)) for number in range(6)]
+    _aged(found)
+    sweep("")
+    assert [each.exists() for each in found] == [False] * 4 + [True] * 2
+    monkeypatch.setattr(render_store, "MOST_BYTES", 0)
+    _aged([*found[-2:], *(cache / "programs").iterdir()])
+    sweep("")
+    assert list((cache / "rendered").iterdir()) == list((cache / "programs").iterdir()) == []
