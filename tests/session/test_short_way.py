@@ -6,11 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from sandwright import inputs
 from sandwright.questions import KINDS
 from session.conftest import WAIT, Project
 from session.entries import entry, write
@@ -28,31 +26,6 @@ os.execve = become
 from sandwright.cli import main
 main()
 """
-END = """
-import os, sys
-before, own, leave = set(sys.modules), os.getpid(), os._exit
-def told(status):
-    if os.getpid() == own:
-        print(*sorted(set(sys.modules) - before), flush=True)
-    leave(status)
-os._exit = told
-sys.path.append(sys.argv[1])
-from sandwright.session.after import main
-main()
-"""
-STARTING = """
-cli cli.commands cli.commands.command cli.commands.everyday cli.commands.options cli.functions cli.parsing
-cli.program cli.running digests folding gitindex inputs nested places policy policy.agents questions session
-session.after
-session.cache_key session.elsewhere session.render_cache session.request session.run session.state
-session.trust signalling
-smalljson visible
-"""
-ENDING = """
-digests folding places session session.after session.apart session.left_behind session.writable_tree smalljson
-visible
-"""
-HEAVY = {"contextlib", "enum", "hashlib", "json", "pathlib", "re", "signal", "subprocess", "typing"}
 
 
 def _imported(project: Project, *words: str) -> set[str]:
@@ -60,18 +33,6 @@ def _imported(project: Project, *words: str) -> set[str]:
         words, capture_output=True, timeout=WAIT, check=True, cwd=project.root, env=project.environ
     )
     return set(ended.stdout.decode().split())
-
-
-def test_few_modules_are_imported(project: Project) -> None:
-    """Each costs a tenth of a millisecond and more, of all that a run takes."""
-    assert project.run("true").returncode == 0
-    started = _imported(project, sys.executable, "-P", "-c", RUN, "run", "--", "true")
-    assert sorted(started - HEAVY) == sorted(started)
-    assert {f"sandwright.{each}" for each in STARTING.split()} == _ours(started)
-    root = str(Path(inputs.__file__).parent.parent)
-    ended = _imported(project, sys.executable, "-I", "-S", "-c", END, root, "kept.json", "0")
-    assert sorted(ended - HEAVY) == sorted(ended)
-    assert {f"sandwright.{each}" for each in ENDING.split()} == _ours(ended)
 
 
 def test_no_templates_are_read_for_none(project: Project) -> None:
@@ -86,10 +47,6 @@ def test_who_waits_beside_a_run_has_what_its_end_needs(project: Project) -> None
     code = "import sandwright.session.beside, sys; print(*sys.modules)"
     names = ("after", "apart", "denials", "elsewhere", "left_behind")
     assert {f"sandwright.session.{each}" for each in names} <= _imported(project, sys.executable, "-c", code)
-
-
-def _ours(names: set[str]) -> set[str]:
-    return {each for each in names if each.startswith("sandwright.")}
 
 
 def _asked(project: Project) -> set[str]:
