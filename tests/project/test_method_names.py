@@ -36,7 +36,6 @@ ALLOWED = {
     "session/prepare.py": {"oci", "seatbelt"},
     "session/doctor.py": {"gvisor"},  # what surrounds this machine
     "verify/catalogue/processes.py": {"user"},  # a namespace
-    "launcher/__init__.py": {"vm"},  # the directory of a program
     "policy/hidden.py": {"oci"},
     "policy/installation.py": {*PROGRAMS, "noop"},  # programs that launchers run
     "policy/": {"user", "noop"},  # a layer of policies; the language asks for a reason for `noop`

@@ -447,7 +447,7 @@ def _texts(
     policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: InputTracker
 ) -> dict[str, str]:
     """The seccomp profile that the policy names, if that can be read, and certificates of authorities."""
-    found = bundle_text(policy.settings, given, inputs)
+    found = bundle_text(policy.settings, given, facts.uid, inputs)
     file = policy.seccomp_file()
     try:
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
