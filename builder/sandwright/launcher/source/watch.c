@@ -211,6 +211,14 @@ static void compare_all(bool inside_too)
     end("the mounts", " change again and again");
 }
 
+/* What nobody inside may write into meanwhile comes first. */
+static void cover_index_again(void)
+{
+    const struct record *wrong = git_index == NULL ? NULL : host_compare(&plan);
+    if (wrong != NULL && wrong->rebound)
+        (void)covered_again(&plan.records[wrong - plan.records]);
+}
+
 /* What had gone may be there again. */
 static void look_for_gone(void)
 {
@@ -276,6 +284,7 @@ static _Noreturn void follow(void)
         bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
         bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
         if (told && !last) {
+            cover_index_again();
             hide_denied_or_end();
             look_for_gone();
         }
