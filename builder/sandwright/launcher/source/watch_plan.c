@@ -43,6 +43,8 @@ static const char *fill(struct record *record, char **words)
             record->watched = true;
         else if (*flag == 'a')
             record->again = true;
+        else if (*flag == 'r')
+            record->rebound = true;
         else if (*flag == 'o')
             record->writable = true;
         else
