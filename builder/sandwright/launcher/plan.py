@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from sandwright.errors import RenderError
 
@@ -19,6 +19,7 @@ HEAD = ("sandwright-launch", "1")
 
 Words = tuple[str, ...]
 Pairs = tuple[tuple[str, str], ...]
+Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +121,14 @@ _KINDS: Mapping[str, str] = {
     "bool": "FLAG",
 }
 
-FIELDS: Mapping[str, str] = MappingProxyType(
-    {each.name: _KINDS[str(each.type)] for each in dataclasses.fields(LaunchPlan)}
-)
-"""The kind of each field, as fields.h names it."""
+
+def fields_of(document: type) -> Mapping[str, str]:
+    """The kind of each field, as fields.h names it."""
+    return {each.name: _KINDS[str(each.type)] for each in dataclasses.fields(document)}
+
+
+FIELDS: Mapping[str, str] = MappingProxyType(fields_of(LaunchPlan))
+"""Those of a plan."""
 
 MOST = 10**15 - 1
 """The greatest number."""
@@ -131,16 +136,21 @@ MOST = 10**15 - 1
 
 def plan_bytes(plan: LaunchPlan) -> bytes:
     """The plan as it is written. Raise RenderError for NUL in a word and a number out of range."""
-    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(plan))
+    return document_bytes(plan, HEAD)
 
 
-def _words(plan: LaunchPlan) -> Iterator[str]:
-    yield from HEAD
-    for name, kind in FIELDS.items():
-        values = _values(name, kind, getattr(plan, name))
+def document_bytes(document: Any, head: Words) -> bytes:  # noqa: ANN401 - a dataclass of such fields
+    """A dataclass of such fields as it is written. Raise like `plan_bytes`."""
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(document, head))
+
+
+def _words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
+    yield from head
+    for name, kind in fields_of(type(document)).items():
+        values = _values(name, kind, getattr(document, name))
         if any("\0" in value for value in values):
             raise RenderError(f"{name} holds a NUL, which no path and no argument can have")
-        if values or (kind == "FLAG" and getattr(plan, name)):
+        if values or (kind == "FLAG" and getattr(document, name)):
             yield from (name, str(len(values)), *values)
     yield "end"
 
@@ -159,17 +169,22 @@ def _values(name: str, kind: str, value: Any) -> Words:  # noqa: ANN401 - as the
 
 def parse_plan(content: bytes) -> LaunchPlan:
     """Read what `plan_bytes` wrote. Raise RenderError for all else."""
+    return parse_document(LaunchPlan, content, HEAD)
+
+
+def parse_document(document: type[Document], content: bytes, head: Words) -> Document:
+    """Read what `document_bytes` wrote. Raise RenderError for all else."""
     words = iter(content.decode("utf-8", "surrogateescape").split("\0")[2:])
-    found: dict[str, Any] = {}
+    fields, found = fields_of(document), dict[str, Any]()
     try:
         while (name := next(words)) != "end":
-            found[name] = _read(FIELDS[name], [next(words) for _ in range(int(next(words)))])
-        plan = LaunchPlan(**found)
+            found[name] = _read(fields[name], [next(words) for _ in range(int(next(words)))])
+        made = document(**found)
     except (LookupError, StopIteration, TypeError, ValueError):
         raise RenderError("it is no plan of a launcher") from None
-    if plan_bytes(plan) != content:
+    if document_bytes(made, head) != content:
         raise RenderError("it is no plan of a launcher as it is written here")
-    return plan
+    return made
 
 
 def _read(kind: str, values: list[str]) -> object:

@@ -25,6 +25,7 @@ from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
 from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.paths import ancestors
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import trusted_directories
@@ -104,7 +105,11 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
         *(str(each) for each in rendered.findings if each.kind != "left-out"),
     ]
     _ask_program(inputs)
-    render_cache.keep(request.identity(), prepared, inputs.recording())
+    trusted = trust.is_given(found, inputs)
+    if not inputs.is_racy():
+        render_cache.keep(
+            request.identity(), prepared, inputs.recording(), policy=request.policy, trusted=trusted
+        )
     sweep(prepared.directory)
     return prepared
 
@@ -119,6 +124,7 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
         environ["SANDBOX_METHOD"] = request.method
     file = Path(request.policy)
     config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    _record_search(request, inputs)
     for path in (FLOOR, Path(config) / "sandwright" / "policy.yaml", file):
         inputs.content(str(path))
     methods = registry.registered()
@@ -135,6 +141,18 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
     own = any(each.policy.image for each in layers)
     given = given_presets(request.presets, below, image=not own)
     return MergedPolicy.from_layers([*given, *layers])
+
+
+def _record_search(request: RunRequest, inputs: InputTracker) -> None:
+    """Record where the policy's file was looked for (`places.above`), and who looks."""
+    if not request.named:
+        for folder in (request.cwd, *ancestors(request.cwd)):
+            inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")
+            inputs.ask("status", folder)
+        inputs.real(places.home())
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        inputs.ask("status", runtime)
 
 
 def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: str = "") -> ResolvedPolicy:
@@ -288,11 +306,6 @@ def _prepared(
         proxy=_proxy(resolved, properties, inputs),
         shimmed=bool(resolved.credentials.shims) and properties.shims,
         enforced=enforced(resolved, rendered),
-        notes=[],
-        loosened=("", "", []),
-        instead="",
-        starts=[],
-        fresh=True,
     )
 
 
@@ -307,7 +320,7 @@ def _proxy(
     plan = plan_proxy(resolved)
     for word in plan.command:
         if word.startswith("/"):
-            inputs.ask("program", Path(word).name)
+            inputs.program(Path(word).name)
             inputs.ask("stamp", word)
     return plan.as_data()
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
-PLAN = "launch.plan"
-"""The artifact that a native launcher reads: it copies streams, relays terminals and hands signals on."""
-
 _QUICKLY = 0.2
 """Seconds that a file system gets to say whether a killed session's placeholders are there."""
 
@@ -158,10 +155,7 @@ def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> C
 def _as_rendered(prepared: CachedSandbox) -> bool:
     """Whether the artifacts are still what they were."""
     try:
-        files = (
-            (os.path.join(prepared.directory, name), digest) for name, digest in prepared.digests.items()
-        )
-        return all(render_cache.digest(path) == digest for path, digest in files)
+        return all(render_cache.digest(path) == digest for path, digest in prepared.artifacts())
     except OSError:
         return False
 
@@ -199,37 +193,23 @@ class CommandSession:
         self.request = request
         self.prepared = prepared
         self.began = began
-        self.native = PLAN in prepared.digests
+        self.native = render_cache.PLAN in prepared.digests
         clock = Clock()
-        self.denials: dict[str, object] = {
-            "file": os.path.join(state.directory(), f"{self.id}.denials"),
-            "decided": prepared.decided,
-            "to": request.denials,
-            "addresses": [],
-            "paths": [],
-            "quiet": request.quiet,
-        }
-        self.after: dict[str, object] = {
-            "clock": [clock.began, clock.ticks],
-            "policy": request.policy,
-            "places": prepared.after,
+        self.after = render_cache.recorded_after(prepared, request.policy) | {
             "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
             "telemetry": request.telemetry,
             "rendered": "now" if prepared.fresh else "before",
-            "denials": self.denials,
             "hint": _hint(request.argv, prepared.after),
         }
+        self.denials: dict[str, object] = self.after["denials"]
+        self.denials |= {"to": request.denials, "quiet": request.quiet}
+        self.denials["file"] = os.path.join(state.directory(), f"{self.id}.denials")
         self.record: dict[str, object] = {
             "session": self.id,
-            "method": prepared.method,
             "began": began,
-            "project": prepared.project,
+            "clock": [clock.began, clock.ticks],
             "command": os.path.basename(request.argv[0]),
-            "policy": prepared.policy,
-            "artifacts": prepared.digests,
-            "directory": prepared.directory,
-            "covers": prepared.covers,
-            "enforced": prepared.enforced,
+            **render_cache.recorded(prepared),
             "after": self.after,
         }
 
@@ -249,9 +229,8 @@ class CommandSession:
     def replaces_us(self) -> bool:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
-        beside = prepared.proxy is not None or prepared.shimmed or traced() or self.log is not None
-        beside = beside or self.request.recording is not None
-        return self.native and not beside and can_follow(state.directory())
+        beside = traced() or self.log is not None or self.request.recording is not None
+        return prepared.native and not beside and can_follow(state.directory())
 
     def become(self, say: Callable[[str], None]) -> int:
         """Be the launcher; comes back only with an error, having cleaned up."""

@@ -26,6 +26,10 @@ _SHORTEST = 4
 
 _LARGEST = 1 << 20
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sandwright.inputs import InputTracker
+
 
 class Loosened:
     """What a policy's file lets through that the preset `default` doesn't.
@@ -99,6 +103,13 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
         f"{loosened.line()}\nNothing was started. Look at it; then say so once with `sandwright trust`, for "
         f"this run with --trust-policy, or in CI with {VARIABLE}={loosened.digest}"
     )
+
+
+def is_given(loosened: Loosened, inputs: InputTracker) -> bool:
+    """Whether it has the word but for this run's; what says so is recorded."""
+    inputs.content(_file(loosened))
+    word = inputs.variable(VARIABLE)
+    return not loosened.allows or word in ("1", loosened.digest) or _recorded(loosened)
 
 
 def directory() -> str:
