@@ -38,7 +38,8 @@ from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.definition import load_catalogue
-from sandwright.image.lock import ARCHITECTURES, Lock, LockedPackage, checksum, load_lock, write_lock
+from sandwright.image.lock import Lock, LockedPackage, checksum, load_lock, write_lock
+from sandwright.image.lockfile import ARCHITECTURES
 from sandwright.image.mirrors import find_mirrors
 from sandwright.progress import SILENT
 from sandwright.resources import data_path

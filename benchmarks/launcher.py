@@ -268,7 +268,7 @@ def _bundled(words: Sequence[str], to: Path) -> list[str]:
     for each in seccomp.get("syscalls", ()):
         each["action"] = each["action"].replace("SCMP_ACT_NOTIFY", "SCMP_ACT_ERRNO")
     started = loaded["process"]["args"]
-    if "--wall" in started:  # the second wall's rules are in a descriptor
+    if "--backstop" in started:  # the second wall's rules are in a descriptor
         loaded["process"]["args"] = [started[0], *started[started.index("--") + 1 :]]
     (to / "bundle" / "config.json").write_text(json.dumps(loaded))
     _stand_ins(to / "bundle")

@@ -57,9 +57,10 @@ def _contestant(base: Path, name: str) -> Contestant:
     write_artifacts(out, registry.artifacts(resolved, name))
     plan = out / "launch.plan"
     whole = parse_plan(plan.read_bytes())
-    if whole.accelerator:
+    if whole.vm.accelerator:
         plan.chmod(0o600)
-        plan.write_bytes(plan_bytes(dataclasses.replace(whole, accelerator="tcg")))
+        machine = dataclasses.replace(whole.vm, accelerator="tcg")
+        plan.write_bytes(plan_bytes(dataclasses.replace(whole, vm=machine)))
     return Contestant(name, (f"{out}/launch", "true"), dict(os.environ), str(project))
 
 

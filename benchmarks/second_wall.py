@@ -22,7 +22,7 @@ from benchmarks.harness import RESULTS, write
 from benchmarks.launcher import Contestant
 from benchmarks.session import SANDWRIGHT
 
-from sandwright.launcher.plan import parse_plan, plan_bytes
+from sandwright.launcher.plan import BackstopPlan, parse_plan, plan_bytes
 
 ROUNDS = int(os.environ.get("SANDWRIGHT_BENCH_ROUNDS", "200"))
 FILES = """\
@@ -89,7 +89,7 @@ def _pair(base: Path, method: str, name: str, rules: str) -> list[Contestant]:
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=project, timeout=120)
         plan = Path(out, method, "launch.plan")
         if kind == "without":
-            whole = dataclasses.replace(parse_plan(plan.read_bytes()), wall=False)
+            whole = dataclasses.replace(parse_plan(plan.read_bytes()), backstop=BackstopPlan())
             plan.chmod(0o600)
             plan.write_bytes(plan_bytes(whole))
         found.append(Contestant(kind, (f"{out}/{method}/launch", "true"), dict(os.environ), str(project)))

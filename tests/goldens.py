@@ -1,12 +1,10 @@
 """The golden cases: a policy and a host each, and the artifacts that every method makes of them.
 
-`tests/golden/<case>/<method>/` records each artifact in the shortest of these forms, and the seccomp profiles
-are in `tests/golden/seccomp/<profile>/`:
+`tests/golden/<case>/<method>/` has each artifact as a file of its name, in lines that read well (`recorded`);
+the seccomp profiles are in `tests/golden/seccomp/<profile>/`. The file `same` lists artifacts without a file:
 
-- `NAME` has its lines (see `recorded`).
-- `NAME.diff` has the difference from another artifact. Its first line names that, and one to copy lines from.
-- A line `NAME = ARTIFACT` of the file `same` names an artifact with the same bytes.
-- A line `NAME = sha256:DIGEST` of it has the digest alone.
+- `NAME = ARTIFACT` names an artifact with the same bytes.
+- `NAME = sha256:DIGEST` has only the digest, for compiled filters.
 
 `SANDWRIGHT_UPDATE_GOLDEN=1 pytest tests/test_golden.py` records what is rendered now; then read `git diff`.
 """
@@ -21,10 +19,10 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from recorded import Lines, bytes_of, decoded, difference, encoded, lines_of, patched, split
+from recorded import bytes_of, decoded, encoded, lines_of, split
 from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
-from sandwright.launcher import LAUNCH
+from sandwright.launcher import LAUNCH, LAUNCH_INIT
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostFacts
@@ -78,23 +76,11 @@ OWN = {
 }
 """The artifacts that are a method's alone, where the others are made as those of another method."""
 
-FULLEST = "python-project"
-"""The case that the others are compared with; it comes first."""
-SIBLINGS = {"oci": "bwrap", "docker": "oci", "gvisor": "oci", "podman": "docker"}
-"""Methods whose artifacts resemble another's."""
-WORTH = 0.8
-"""A difference is recorded when it has fewer lines than this part of the text."""
-
 FOLDERS = (
     *(f"seccomp/{name}" for name in PROFILES),
-    *(
-        f"{case}/{method}"
-        for case in (FULLEST, *(case for case in CASES if case != FULLEST))
-        for method in METHODS
-        if (case, method) not in NOT_RENDERED
-    ),
+    *(f"{case}/{method}" for case in CASES for method in METHODS if (case, method) not in NOT_RENDERED),
 )
-"""Where artifacts are recorded; each comes after those that it is compared with."""
+"""Where artifacts are recorded, in an order in which later ones can name earlier ones."""
 
 
 def case_policy(case: str, *, facts: str = "facts.json") -> ResolvedPolicy:
@@ -125,7 +111,8 @@ def _artifacts(case: str, method: str) -> dict[str, bytes]:
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     form = method == "devcontainer"
     artifacts = artifacts_of(policy, method) if form else render(policy, method).artifacts
-    programs = json.loads(LAUNCH.record.read_text())["programs"].values()
+    records = [json.loads(each.record.read_text()) for each in (LAUNCH, LAUNCH_INIT)]
+    programs = {digest for each in records for digest in each["programs"].values()}
     return {
         each.name: each.content
         for each in artifacts
@@ -148,24 +135,15 @@ def check_golden(folder: str) -> None:
 
 def names_recorded(folder: str) -> set[str]:
     """The names of the artifacts that a folder records."""
-    return {name.removesuffix(".diff") for name in _files(folder) - {SAME}} | set(_same(folder))
+    return (_files(folder) - {SAME}) | set(_same(folder))
 
 
 def recorded(artifact: str) -> bytes:
     """The bytes of an artifact whose content is recorded."""
-    return bytes_of(artifact, _recorded_lines(artifact))
-
-
-def _recorded_lines(artifact: str) -> Lines:
     case, method, name = artifact.split("/", 2)
     if twin := _same(f"{case}/{method}").get(name):
-        return _recorded_lines(twin)
-    path = GOLDEN / artifact
-    if path.exists():
-        return split(decoded(path.read_bytes()))
-    first, *hunks = split(decoded(path.with_name(f"{path.name}.diff").read_bytes()))
-    base, other = (_recorded_lines(each) for each in first.rstrip("\n").removeprefix("--- ").split(" +++ "))
-    return patched(base, hunks, other)
+        return recorded(twin)
+    return bytes_of(name, split(decoded((GOLDEN / artifact).read_bytes())))
 
 
 def _same(folder: str) -> dict[str, str]:
@@ -198,7 +176,7 @@ def record_all() -> None:
 
 
 def _forms(folder: str, found: Mapping[str, bytes], before: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files that record a folder. `before` has the artifacts that these can be compared with."""
+    """The files that record a folder. `before` has the artifacts of earlier folders."""
     files: dict[str, bytes] = {}
     same: dict[str, str] = {}
     for name, content in sorted(found.items()):
@@ -208,37 +186,10 @@ def _forms(folder: str, found: Mapping[str, bytes], before: Mapping[str, bytes])
         elif name.endswith(".bpf.txt") and f"{folder}/{name}" != LISTED:
             same[name] = _digest(content)
         else:
-            form, lines = _shortest(f"{folder}/{name}", content, before)
-            files[f"{name}{form}"] = encoded("".join(lines))
+            files[name] = encoded("".join(lines_of(name, content)))
     if same:
         files[SAME] = "".join(f"{name} = {other}\n" for name, other in same.items()).encode()
     return files
-
-
-def _shortest(artifact: str, content: bytes, before: Mapping[str, bytes]) -> tuple[str, Lines]:
-    case, method, name = artifact.split("/", 2)
-    lines = lines_of(name, content)
-    sibling = SIBLINGS.get(method)
-    profiled = f"seccomp/{PROFILES[0]}/{name.replace('seccomp.json', 'engine.json')}"
-    named = (
-        profiled,
-        f"{FULLEST}/{method}/{name}",
-        f"{case}/{sibling}/{name}",
-        f"{FULLEST}/{sibling}/{name}",
-    )
-    others = {
-        each: lines_of(name, before[each])
-        for each in (*named, f"{case}/{METHODS[0]}/{name}")
-        if each in before
-    }
-    differences = [
-        [f"--- {base} +++ {other}\n", *difference(others[base], lines, others[other])]
-        for base in others
-        if base in named
-        for other in others
-    ]
-    shortest = min(differences, key=len, default=lines)
-    return (".diff", shortest) if len(shortest) < WORTH * len(lines) else ("", lines)
 
 
 def _write(folder: str, files: Mapping[str, bytes]) -> None:

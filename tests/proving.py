@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.api import Policy
-from sandwright.launcher.plan import parse_plan
+from sandwright.launcher.plan import BackstopPlan, parse_plan
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layer, run_layer
@@ -61,8 +61,8 @@ def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
     def changed(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         artifacts = weaken(subject, artifacts)
         plans = [parse_plan(each.content) for each in artifacts if each.name == "launch.plan"]
-        if not walled and any(each.wall for each in plans):
-            artifacts = plan(lambda _, whole: replace(whole, wall=False))(subject, artifacts)
+        if not walled and any(each.backstop.enabled for each in plans):
+            artifacts = plan(lambda _, whole: replace(whole, backstop=BackstopPlan()))(subject, artifacts)
         return unwatching(subject, artifacts) if plans else artifacts
 
     return changed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +15,6 @@ NUL = "␀"
 """A recorded NUL. It ends a word, and the line where an option or the name of a step follows."""
 STEP = re.compile(rf"{NUL}(?=--[a-z]|[a-z-]{{3,}}{NUL}|\Z)")
 BINARY = ".bpf"
-FOLDED = 6
-"""Removed lines that stand in a difference one by one."""
 
 Lines = list[str]
 """Lines with their ends."""
@@ -91,95 +87,3 @@ def _rows(words: Sequence[str], width: int) -> Iterator[str]:
             row = ""
         row = f"{row}, {text}" if row else text
     yield row
-
-
-def difference(base: Lines, lines: Lines, other: Lines) -> Lines:
-    """Hunks that turn one text into another, with as much context as their places need, and no line numbers.
-
-    So a change of both texts elsewhere changes no hunk. `@@` has the line before the hunk. Of many removed
-    lines the hunk has the first, `~NUMBER`, and the last. Of many added lines that are in `other` too, it has
-    the first and `=NUMBER`.
-    """
-    matcher = difflib.SequenceMatcher(None, base, lines, autojunk=False)
-    for context, after in ((1, False), *((each, True) for each in range(1, len(base) + 2))):
-        groups = matcher.get_grouped_opcodes(context)
-        found = [line for group in groups for line in _hunk(base, lines, other, group, after=after)]
-        try:
-            if patched(base, found, other) == lines:
-                return found
-        except ValueError:
-            continue
-    raise AssertionError("unreachable: the whole text is context")
-
-
-def _hunk(
-    base: Lines, lines: Lines, other: Lines, group: Sequence[tuple[str, int, int, int, int]], *, after: bool
-) -> Iterator[str]:
-    if group[0][0] != "equal":
-        yield "@@\n"
-    for kind, start, end, start_here, end_here in group:
-        if kind != "equal":
-            gone = [f"-{line}" for line in base[start:end]]
-            yield from gone if len(gone) <= FOLDED else (gone[0], f"~{len(gone) - 2}\n", gone[-1])
-            yield from _added(lines[start_here:end_here], other)
-        elif start == group[0][1]:
-            yield f"@@ {base[start]}"
-            yield from (f" {line}" for line in base[start + 1 : end])
-        elif after or end < group[-1][2]:
-            yield from (f" {line}" for line in base[start:end])
-
-
-def _added(lines: Lines, other: Lines) -> Iterator[str]:
-    at = 0
-    while at < len(lines):
-        yield f"+{lines[at]}"
-        there = other[other.index(lines[at]) :] if lines[at] in other else []
-        pairs = zip(there, lines[at:], strict=False)
-        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        if same > FOLDED:
-            yield f"={same - 1}\n"
-            at += same - 1
-        at += 1
-
-
-def patched(base: Lines, hunks: Lines, other: Lines) -> Lines:
-    """The text that a difference makes of its base. Raise ValueError when a hunk has no place."""
-    done: Lines = []
-    at = 0
-    for hunk in _hunks(hunks):
-        old = [each for line in hunk for each in _old(line)]
-        places = range(at, len(base) - len(old) + 1)
-        found = next((i for i in places if all(map(_fits, base[i : i + len(old)], old))), None)
-        if found is None:
-            raise ValueError("a hunk of the difference does not fit: " + "".join(hunk))
-        done += base[at:found]
-        for line in hunk:
-            if line[0] == "=":
-                after = other.index(done[-1]) + 1
-                done += other[after : after + int(line[1:])]
-            elif line[0] in " +":
-                done.append(line[1:])
-        at = found + len(old)
-    return done + base[at:]
-
-
-def _old(line: str) -> list[str | None]:
-    """The lines of the base that a line of a hunk stands for; None is any."""
-    if line[0] == "~":
-        return [None] * int(line[1:])
-    return [line[1:]] if line[0] in " -" else []
-
-
-def _fits(line: str, old: str | None) -> bool:
-    return old is None or line == old
-
-
-def _hunks(lines: Lines) -> list[Lines]:
-    """The lines of each hunk; the one behind its `@@` is the first of its context."""
-    found: list[Lines] = []
-    for line in lines:
-        if line.startswith("@@"):
-            found.append([line[2:]] if line != "@@\n" else [])
-        else:
-            found[-1].append(line)
-    return found

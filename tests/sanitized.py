@@ -16,7 +16,7 @@ from sandwright.launcher import LAUNCH
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
 HARNESS = Path(__file__).parent / "launcher" / "harness.c"
 MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c", "tunnelled.c", "relayed.c"))
-INCLUDED = ("main", "text", "placeholders", "broker", "names", "record", "paths", "pathnames", "vm")
+INCLUDED = ("main", "utils", "placeholders", "broker", "dns", "record", "paths", "pathnames", "vm_relay")
 """What the harness replaces or includes."""
 
 

@@ -9,7 +9,7 @@ enum { LINE = 3, HEAD = 5, READY = 'R', RECEIVED = 'L', CARRY = '3', CARRIED = '
 static const int32_t ports[] = {PORTS};
 enum { COUNT = sizeof ports / sizeof *ports };
 
-static void say(unsigned char frame, const void *content, uint32_t length)
+static void warn(unsigned char frame, const void *content, uint32_t length)
 {
     unsigned char all[64] = {frame};
     memcpy(all + 1, &length, sizeof length);
@@ -18,7 +18,7 @@ static void say(unsigned char frame, const void *content, uint32_t length)
         _exit(1);
 }
 
-static void take(void *content, size_t length)
+static void xcalloc(void *content, size_t length)
 {
     for (size_t got = 0; got < length;) {
         ssize_t more = read(LINE, (char *)content + got, length - got);
@@ -32,17 +32,17 @@ int main(void)
 {
     static unsigned char content[1 << 21];
     int told[COUNT] = {0}, count = 0;
-    say(READY, "", 0);
+    warn(READY, "", 0);
     for (int index = 0; index < COUNT; index++)
-        say(CARRY, (int32_t[]){2 * index + 1, ports[index]}, 2 * sizeof(int32_t));
+        warn(CARRY, (int32_t[]){2 * index + 1, ports[index]}, 2 * sizeof(int32_t));
     while (count < COUNT) {
         unsigned char head[HEAD];
         uint32_t length;
         int32_t number;
-        take(head, sizeof head);
+        xcalloc(head, sizeof head);
         memcpy(&length, head + 1, sizeof length);
-        take(content, length);
-        say(RECEIVED, (int32_t[]){(int32_t)(HEAD + length)}, sizeof(int32_t));
+        xcalloc(content, length);
+        warn(RECEIVED, (int32_t[]){(int32_t)(HEAD + length)}, sizeof(int32_t));
         memcpy(&number, content, sizeof number);
         if (*head != CLOSED && (*head != CARRIED || length == sizeof number))
             continue;
@@ -51,7 +51,7 @@ int main(void)
         printf("%d=%s ", ports[number / 2], *head == CARRIED ? "reached" : "closed");
         count++;
         if (*head == CARRIED)
-            say(CLOSED, &number, sizeof number);
+            warn(CLOSED, &number, sizeof number);
     }
     printf("\n");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
@@ -13,9 +14,10 @@ from typing import Any
 
 from locks import FOLDER
 from sandwright import process
-from sandwright.launcher import LAUNCH
+from sandwright.launcher import LAUNCH, LAUNCH_INIT, LAUNCH_VM
 from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
 from sandwright.methods.shared.runtime_spec.launch import config_holes
+from sandwright.prebuilt import PrebuiltProgram
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import engine_profile
 from sandwright.seccomp import SeccompProfile, compile_profile
@@ -87,9 +89,20 @@ def several(
 
 def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Change one place in a source of the launcher, and start the sandbox with what is built of it."""
-    return lambda _subject, artifacts: replaced(
-        artifacts, "launch", lambda content: edited((*_EDITS[content], (source, old, new)))
-    )
+
+    def change(_subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
+        made = {each.name for each in artifacts}
+        for name, program in _PROGRAMS.items():
+            if name in made and source in {each.name for each in program.sources()}:
+                edit = functools.partial(_edited_again, program, (source, old, new))
+                artifacts = replaced(artifacts, name, edit)
+        return artifacts
+
+    return change
+
+
+def _edited_again(program: PrebuiltProgram, edit: tuple[str, str, str], content: bytes) -> bytes:
+    return edited(program, (*_EDITS[content], edit))
 
 
 LATE = (
@@ -99,16 +112,20 @@ LATE = (
 )
 """A supervisor that begins a second after the first program inside has handed over its listener."""
 
-_EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {LAUNCH.path("linux/amd64").read_bytes(): ()}
-"""What was changed in the sources of each launcher."""
+_PROGRAMS = {each.name: each for each in (LAUNCH, LAUNCH_INIT, LAUNCH_VM)}
+
+_EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {
+    each.path("linux/amd64").read_bytes(): () for each in _PROGRAMS.values()
+}
+"""What was changed in the sources of each program."""
 
 
-def edited(edits: tuple[tuple[str, str, str], ...]) -> bytes:
-    """The launcher with edits of its sources: each a source, what is there once, and what stands instead.
+def edited(program: PrebuiltProgram, edits: tuple[tuple[str, str, str], ...]) -> bytes:
+    """A program with edits of its sources: each a source, what is there once, and what stands instead.
 
     By this machine's compiler; each source that another launcher of this run has too is compiled once.
     """
-    texts = {each.name: each.read_text() for each in LAUNCH.sources()}
+    texts = {each.name: each.read_text() for each in program.sources()}
     for source, old, new in edits:
         assert texts[source].count(old) == 1, f"{source} has not one {old}"
         texts[source] = texts[source].replace(old, new)
@@ -123,16 +140,18 @@ def edited(edits: tuple[tuple[str, str, str], ...]) -> bytes:
             for name, text in sorted(texts.items())
             if name.endswith(".c")
         ]
-        program = Path(scratch) / "launch"
-        process.run("cc", "-static", "-s", "-o", program, *objects, timeout=BUILD_TIMEOUT)
-        _EDITS[program.read_bytes()] = edits
-        return program.read_bytes()
+        made = Path(scratch) / "program"
+        collect = ("-Wl,--gc-sections", "-o", made)
+        process.run("cc", "-static", "-s", *collect, *objects, timeout=BUILD_TIMEOUT)
+        _EDITS[made.read_bytes()] = edits
+        return made.read_bytes()
 
 
 def _compiled(source: Path, kept: Path) -> Path:
     if not kept.exists():
         made = source.with_suffix(".o")
-        process.run("cc", "-std=gnu11", "-O1", "-w", "-c", "-o", made, source, timeout=BUILD_TIMEOUT)
+        flags = ("-std=gnu11", "-O1", "-w", "-ffunction-sections", "-c")
+        process.run("cc", *flags, "-o", made, source, timeout=BUILD_TIMEOUT)
         made.replace(kept)
     return kept
 
@@ -180,8 +199,11 @@ def configuration(
 
         artifacts = replaced(artifacts, "config.json", change)
         config = next(each.content for each in artifacts if each.name == "config.json")
-        return plan(
-            lambda _, old: replace(old, config_holes=config_holes(config, own_network=old.own_network))
-        )(subject, artifacts)
+
+        def holes(_: ProofSubject, old: LaunchPlan) -> LaunchPlan:
+            found = config_holes(config, own_network=old.runtime.own_network)
+            return replace(old, runtime=replace(old.runtime, config_holes=found))
+
+        return plan(holes)(subject, artifacts)
 
     return weaken

@@ -48,7 +48,7 @@ def _bwrap(words: list[str], to: Path) -> list[str]:
     while waiting:
         word = waiting.pop(0)
         if word == "--":
-            if waiting[1:2] in (["--wall"], ["--confine"], ["--init"]):  # the launcher's own programs inside
+            if waiting[1:2] in (["--backstop"], ["--confine"], ["--init"]):  # our own programs
                 del waiting[: waiting.index("--init") + 2]
             return [*taken, word, *waiting]
         if word == "--args":

@@ -13,7 +13,10 @@ profile on Linux. Every error that is raised on purpose is a `SandwrightError` (
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+from typing import TYPE_CHECKING
+
+from sandwright.lazy import load
+
 if TYPE_CHECKING:
     from sandwright.api import Policy
     from sandwright.errors import SandwrightError
@@ -51,6 +54,4 @@ def __getattr__(name: str) -> object:
     """Import the public names when they are first asked for: they cost more than `--help` may take."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return load(f".{_HOMES[name]}:{name}", __name__)

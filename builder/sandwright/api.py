@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sandwright.errors import RenderError
+from sandwright.evaluate.explain.compare import Comparison
+from sandwright.methods import compare
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect, with_path_facts
 from sandwright.policy.facts import HostFacts
@@ -13,9 +14,6 @@ from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.compare import Comparison
 
 
 class Policy(MergedPolicy):
@@ -89,9 +87,8 @@ class Policy(MergedPolicy):
         asked. Raise UsageError for a question that makes no sense.
         """
         # Here, because the evaluators cost 120 ms, which rendering should not pay.
-        from sandwright.methods import registry  # noqa: PLC0415
 
-        return registry.explain(
+        return compare.explain(
             self.resolve_for(question, subject, facts),
             question,
             subject,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 _IGNORABLE = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
     *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
@@ -16,7 +18,6 @@ def folded_name(name: str) -> str:
     """A name that is the same for all names that one of these file systems takes for one."""
     if name.isascii():
         return name.lower().rstrip(". ") or name
-    import unicodedata  # noqa: PLC0415 - such names are rare, and the end of a run waits for imports
 
     ignored = dict.fromkeys(code for first, last in _IGNORABLE for code in range(first, last + 1))
     plain = unicodedata.normalize("NFD", name.translate(ignored)).casefold().translate(ignored)

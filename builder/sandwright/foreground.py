@@ -8,6 +8,7 @@ us. It dies when we die, however that happens, and its status becomes ours.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
@@ -261,8 +262,6 @@ def _death_signal() -> Callable[[int], None]:
     """A function for the child that asks the kernel to kill it when we are gone (prctl(2); Linux only)."""
     if sys.platform != "linux":
         return lambda _: None
-    import ctypes  # noqa: PLC0415 - costs milliseconds, and other systems don't need it
-
     prctl = ctypes.CDLL(None).prctl
 
     def ask(parent: int) -> None:

@@ -7,8 +7,10 @@ attributes name (filters, fsmonitor, text conversion, hooks).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright import process
@@ -22,6 +24,7 @@ LARGEST = 1 << 20
 """Bytes of a file of another commit: what a policy or a filter may have. Packed, any size takes little."""
 
 _LIMIT = 60.0
+_MOST_REFS = 10_000
 _READ = (
     "HEAD", "commondir", "config", "config.worktree", "index", "info/attributes", "info/exclude",
     "info/grafts", "objects/info/alternates", "packed-refs", "shallow",
@@ -34,10 +37,17 @@ def blocking_file(directory: Path) -> str:
     for each in (directory.absolute(), *directory.absolute().parents):
         git = each / ".git"
         if git.is_dir():
-            return next((str(git / name) for name in _READ if _blocks(git / name)), "")
+            read = itertools.chain((git / name for name in _READ), _refs(git))
+            return next((str(path) for path in read if _blocks(path)), "")
         if os.path.lexists(git):
             return str(git) if _blocks(git) else ""
     return ""
+
+
+def _refs(git: Path) -> Iterator[Path]:
+    """The files of refs, to a number: which of them Git reads depends on what it is asked for."""
+    walked = (Path(folder, name) for folder, _, names in os.walk(git / "refs") for name in names)
+    return itertools.islice(walked, _MOST_REFS)
 
 
 def _blocks(path: Path) -> bool:

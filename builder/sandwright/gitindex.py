@@ -5,9 +5,7 @@ Git enters the directory of such an entry by itself, as for a submodule.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 MOST = 1 << 28
 """Bytes of an index that are looked at."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from sandwright.gitindex import gitlinks
 from sandwright.questions import (
     ENTRIES,
     KINDS,
     SMALL,
     Answer,
+    EntryKind,
     Question,
     content_of,
     digest_of,
@@ -24,12 +27,6 @@ from sandwright.questions import (
     is_process,
     last_change,
 )
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sandwright.questions import EntryKind
 
 Recording = list[tuple[Question, Answer]]
 
@@ -133,8 +130,6 @@ class InputTracker:
 
     def gitlinks(self, index: str) -> list[str]:
         """The entries of an index of Git's that are other repositories, sorted; none if unreadable."""
-        from sandwright.gitindex import gitlinks  # noqa: PLC0415 - only where there is a repository
-
         data = index_bytes(index)
         self._answers["index", index] = index_of(data)
         return sorted(map(os.fsdecode, gitlinks(data)))

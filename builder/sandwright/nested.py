@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Container, Iterable
 
 from sandwright.folding import folded_name
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
 
 DEPTH = 3
 """Directories below the first in which names are looked for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from sandwright.errors import HostError
 from sandwright.process import below_project
@@ -17,16 +18,25 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def write_output(file: str, content: bytes) -> None:
+def write_output(file: str, content: bytes, *, mode: int | None = None) -> None:
     """Write a file whole or not at all, and missing directories; a link in the file's place is replaced.
 
     Raise HostError for a link on the way, and where it can't be written.
     """
-    with _folder(file) as (folder, name):
+    with output_stream(file, mode=mode) as written:
+        written.write(content)
+
+
+@contextlib.contextmanager
+def output_stream(file: str, *, mode: int | None = None) -> Iterator[BinaryIO]:
+    """The same for what is written in pieces: the file appears when the block ends without an error."""
+    with output_folder(file) as (folder, name):
         part = f".{name}.{os.getpid()}.part"
         try:
             with open(os.open(part, _NEW, 0o666, dir_fd=folder), "wb") as written:  # noqa: PTH123 - a descriptor
-                written.write(content)
+                if mode is not None:
+                    os.fchmod(written.fileno(), mode)
+                yield written
                 written.flush()
                 os.fsync(written.fileno())
             os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -40,7 +50,7 @@ def append_output(file: str, line: bytes) -> None:
 
     Raise HostError for a link on the way or in the file's place, and where it can't be written.
     """
-    with _folder(file) as (folder, name):
+    with output_folder(file) as (folder, name):
         _refuse_link(name, folder, file)
         descriptor = os.open(name, _APPENDED, 0o600, dir_fd=folder)
         try:
@@ -49,9 +59,18 @@ def append_output(file: str, line: bytes) -> None:
             os.close(descriptor)
 
 
+def refuse_links(file: str) -> None:
+    """Raise HostError for a link on the way to an output, before the work that makes it; nothing is made."""
+    with contextlib.suppress(FileNotFoundError), output_folder(file, make=False):
+        pass
+
+
 @contextlib.contextmanager
-def _folder(file: str) -> Iterator[tuple[int, str]]:
-    """The directory of a file, open, and the file's name in it. Errors of the system become HostError."""
+def output_folder(file: str, *, make: bool = True) -> Iterator[tuple[int, str]]:
+    """The directory of a file, open, and the file's name in it. Errors of the system become HostError.
+
+    Missing directories are made; else, without `make`, they raise FileNotFoundError.
+    """
     *parts, name = file.split("/")
     reached = "/" if file.startswith("/") else ""
     try:
@@ -59,22 +78,25 @@ def _folder(file: str) -> Iterator[tuple[int, str]]:
         try:
             for part in filter(None, parts):
                 following = bool(reached) and not below_project(reached)
-                above, folder = folder, _opened(part, folder, file, following=following)
+                above, folder = folder, _opened(part, folder, file, following=following, make=make)
                 os.close(above)
                 reached = reached and os.path.realpath(f"{reached}/{part}")
             yield folder, name
         finally:
             os.close(folder)
     except OSError as fault:
+        if isinstance(fault, FileNotFoundError) and not make:
+            raise
         raise HostError(f"{file} can't be written: {fault.strerror}") from fault
 
 
-def _opened(part: str, above: int, file: str, *, following: bool) -> int:
+def _opened(part: str, above: int, file: str, *, following: bool, make: bool) -> int:
     """A directory in one that is open; made where there is none."""
     if not following:
         _refuse_link(part, above, file)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(part, dir_fd=above)
+    if make:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(part, dir_fd=above)
     return os.open(part, _DIRECTORY | (0 if following else os.O_NOFOLLOW), dir_fd=above)
 
 

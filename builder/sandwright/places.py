@@ -7,11 +7,12 @@ that somebody else could write is not used: nothing is in /tmp, where others, an
 from __future__ import annotations
 
 import os
+import pwd
 import stat
+from collections.abc import Iterable, Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from sandwright.errors import HostError
+from sandwright.questions import is_cover
 
 NAME = "sandwright"
 
@@ -95,8 +96,6 @@ def account_home() -> str:
 
     One run's HOME, as tox or `env HOME=` sets it, must not open what other runs keep there.
     """
-    import pwd  # noqa: PLC0415 - for who renders
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -115,25 +114,39 @@ def memory() -> str:
 
 
 def remembered() -> dict[str, list[str]]:
-    """The directories of earlier runs that are still there, by what is reserved of them."""
+    """The directories of earlier runs, also those that are gone, by what is reserved of them."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
 
     try:
-        with open(memory(), "rb") as file:
+        with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = smalljson.loads(file.read())
     except (OSError, ValueError):
         return {}
-    return {kind: [path for path in paths if os.path.isdir(path)] for kind, paths in data.items()}
+    return data if isinstance(data, dict) else {}
 
 
 def remember(directories: Mapping[str, Iterable[str]]) -> None:
-    """Add to them. Raise HostError when they can't be written."""
+    """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
     from sandwright import smalljson  # noqa: PLC0415 - for who renders
 
     before = remembered()
-    now = {kind: sorted({*before.get(kind, ()), *paths}) for kind, paths in directories.items()}
+    known = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
+    now = {kind: sorted({*known[kind], *paths}) for kind, paths in directories.items()}
     if now != before:
         write(memory(), smalljson.dumps(now))
+
+
+def make(path: str) -> None:
+    """Make a directory, and those above it that are missing: closed, whatever an access list above hands on.
+
+    `os.makedirs` makes the ones above open to others.
+    """
+    if not os.path.isdir(os.path.dirname(path)):
+        make(os.path.dirname(path))
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
 
 
 def private(path: str, *, passed: bool = False) -> str:
@@ -144,18 +157,14 @@ def private(path: str, *, passed: bool = False) -> str:
     or open to others.
     """
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
+        make(path)
         status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise error(f"{path} is not a directory of this user")
+        if status.st_mode & (0o067 if passed else 0o077):
+            os.chmod(path, 0o700)
     except OSError as fault:
         raise error(f"{path} can't be made: {fault.strerror}") from fault
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise error(f"{path} is not a directory of this user")
-    if status.st_mode & (0o067 if passed else 0o077):
-        os.chmod(path, 0o700)
     return path
 
 
@@ -182,8 +191,6 @@ def above(name: str) -> str:
 
 def is_there(path: str) -> bool:
     """Whether something is at a path that no launcher put there for the time of a run."""
-    from sandwright.questions import is_cover  # noqa: PLC0415 - the end of a run needs none of it
-
     try:
         return not is_cover(path, os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -219,8 +226,6 @@ def home() -> str:
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home
-    import pwd  # noqa: PLC0415 - rarely needed
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -229,6 +234,4 @@ def home() -> str:
 
 def error(*lines: str) -> Exception:
     """A HostError with these lines."""
-    from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
-
     return HostError(*lines)

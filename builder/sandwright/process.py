@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import signal
@@ -195,7 +196,6 @@ def start(
     """
     words = [str(arg) for arg in argv]
     words[0] = words[0] if os.sep in words[0] else which(words[0])
-    import logging  # noqa: PLC0415 - costs milliseconds, which commands that start nothing should not pay
 
     logging.getLogger(__name__).debug("+ %s", " ".join(words))
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from sandwright import digests
+from sandwright.gitindex import MODE, MOST
+from sandwright.nested import find
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Literal
-
-    EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
-else:
-    EntryKind = str
+EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
 Answer = tuple[str, ...]
 Question = tuple[str, ...]
@@ -238,8 +235,6 @@ def _minute(_: str) -> Answer:
 
 def index_bytes(path: str) -> bytes:
     """An index of Git's; empty where it can't be read, or is no plain file."""
-    from sandwright.gitindex import MOST  # noqa: PLC0415 - only where there is a repository
-
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(MOST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
@@ -257,15 +252,11 @@ def _index(path: str) -> Answer:
 
 def index_of(data: bytes) -> Answer:
     """The answer to `index`, for its bytes."""
-    from sandwright.gitindex import MODE  # noqa: PLC0415 - only where there is a repository
-
     return (digests.sha256(data) if MODE in data else "none",) if data else ()
 
 
 def _nested(root: str, *names: str) -> Answer:
     """At which paths below a directory one of some names is there, as `nested.find` gives them."""
-    from sandwright.nested import find  # noqa: PLC0415 - few questions are this one
-
     return tuple(find(root, names))
 
 
@@ -284,9 +275,9 @@ def _groups(_: str) -> Answer:
 
 
 def _tree(*roots: str) -> Answer:
-    """How many files are below some directories, and a sum of what each is and when it last changed."""
+    """How many files are in some directories, and a sum of what each is and when it last changed."""
     count = total = 0
-    for found in _below(roots):
+    for found in _files_in(roots):
         count += 1 if found else 1 << 32  # no answer that something readable gives
         if found:
             numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -294,17 +285,14 @@ def _tree(*roots: str) -> Answer:
     return str(count), str(total & (1 << 64) - 1)
 
 
-def _below(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
-    """What the files below some directories are; None for a directory that can't be read."""
-    waiting = list(roots)
-    while waiting:
+def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
+    """What the files in some directories are; None for a directory that can't be read."""
+    for root in roots:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(root) as entries:
                 for each in entries:
                     if not each.is_dir(follow_symlinks=False):
                         yield each.stat(follow_symlinks=False)
-                    elif each.name != "__pycache__":
-                        waiting.append(each.path)
         except (OSError, ValueError):
             yield None
 
@@ -313,7 +301,7 @@ def last_change(question: Question, answer: Answer) -> int:
     """When what a question is about was changed last (ctime), where the answer is no content; 0 elsewhere."""
     if question[0] == "stamp":
         return int(answer[-1]) if answer else 0
-    found = _below(question[1:]) if question[0] == "tree" else ()
+    found = _files_in(question[1:]) if question[0] == "tree" else ()
     return max((each.st_ctime_ns for each in found if each), default=0)
 
 

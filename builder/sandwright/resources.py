@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from sandwright.documents import strictjson
 
 Room = Literal["images", "oci", "seatbelt", "seccomp"]
 
@@ -22,6 +24,11 @@ def data_path(room: Room, *parts: str) -> Path:
         if candidate.exists():
             return candidate
     raise FileNotFoundError(f"sandwright was installed without {'/'.join((room, *parts))}")
+
+
+def data_json(room: Room, *parts: str) -> Any:  # noqa: ANN401 - what JSON holds
+    """What a shipped file of JSON holds."""
+    return strictjson.loads(data_path(room, *parts).read_bytes())
 
 
 @functools.cache

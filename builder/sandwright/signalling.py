@@ -7,13 +7,12 @@ them, and so what a sandbox or another user wants them to be: they are hints onl
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Literal
-
-    Liveness = Literal["running", "ended", "elsewhere"]
+Liveness = Literal["running", "ended", "elsewhere"]
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 _NAMESPACE = "/proc/self/ns/pid"
@@ -28,7 +27,7 @@ def started(process: int) -> int:
     that is no init. A first thread that has ended is none either, but what it began may go on.
     """
     try:
-        with open(f"/proc/{process}/stat", "rb") as file:
+        with Path(f"/proc/{process}/stat").open("rb") as file:
             words = file.read().rpartition(b")")[2].split()
         return 0 if words[0] in (b"Z", b"X") and int(words[17]) <= 1 else int(words[19])
     except (FileNotFoundError, ProcessLookupError, PermissionError, ValueError, IndexError):
@@ -69,7 +68,7 @@ def boot() -> str:
 def pid_namespace() -> str:
     """The namespace of processes that this process is in, as the kernel names it; empty without any."""
     try:
-        return os.readlink(_NAMESPACE)
+        return str(Path(_NAMESPACE).readlink())
     except OSError:
         return ""
 
@@ -81,7 +80,7 @@ def machine() -> str:
 
 def _first_line(path: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             return file.readline().strip().decode(errors="replace")
     except OSError:
         return ""
@@ -93,7 +92,7 @@ def own(process: int) -> bool:
     What runs in a sandbox is in a namespace of its own.
     """
     try:
-        with open(f"/proc/{process}/status", "rb") as file:
+        with Path(f"/proc/{process}/status").open("rb") as file:
             fields = dict(line.partition(b":")[::2] for line in file.read().splitlines())
     except OSError:
         return False
@@ -119,9 +118,7 @@ def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool
         if handle is None:
             os.kill(process, number)
         else:
-            from signal import pidfd_send_signal  # noqa: PLC0415 - costs milliseconds
-
-            pidfd_send_signal(handle, number)
+            signal.pidfd_send_signal(handle, number)
     except (ProcessLookupError, PermissionError):
         return False
     else:
@@ -133,7 +130,7 @@ def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool
 
 def _without_proc(process: int) -> int:
     """1 for a process that is there, on systems without /proc."""
-    if os.path.isdir("/proc/self"):
+    if Path("/proc/self").is_dir():
         return 0
     try:
         os.kill(process, 0)

@@ -25,6 +25,7 @@ from sandwright.adopt.init import check, propose
 from sandwright.adopt.languages import LANGUAGES, is_secret
 from sandwright.adopt.project import ProjectFacts, look, spellable
 from sandwright.adopt.proposal import Choice, proposal
+from sandwright.adopt.tracked import ignored_directories
 from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.host import MachineFacts, collect_host
@@ -444,6 +445,17 @@ def test_names_of_other_kinds_do_not_stop_it(folder: Path) -> None:
     (folder / "loop").symlink_to(".")
     found = look(folder)
     assert (found.secrets, found.languages) == (("pipe.pem",), ())
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("name", [".gitignore", "a/.gitignore", ".git/refs/heads/x"])
+def test_git_is_not_asked_where_it_would_wait(folder: Path, name: str) -> None:
+    process.run("git", "init", "-q", cwd=folder)
+    (folder / name).parent.mkdir(exist_ok=True, parents=True)
+    os.mkfifo(folder / name)
+    start = time.monotonic()
+    assert ignored_directories(folder) == frozenset()
+    assert time.monotonic() - start < 10
 
 
 def test_without_any_method_it_still_proposes_and_says_so(

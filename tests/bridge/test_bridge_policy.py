@@ -12,6 +12,7 @@ import pytest
 from bridges import World, world
 from sandwright import process
 from sandwright.bridge.access import AccessRule, WorkspaceAccess
+from sandwright.bridge.environment import search_path
 from sandwright.bridge.remotes import address, addresses
 from sandwright.bridge.start import Bridge, serve
 from sandwright.errors import UsageError
@@ -234,3 +235,17 @@ def test_a_remote_on_a_network_that_the_sandbox_shares(place: World) -> None:
         with place.bridge(more + DENIED) as bridge:
             assert said in place.call(bridge, "git", "ls-remote", "here").stderr
     process.run("git", "remote", "remove", "here", cwd=place.project)
+
+
+def test_programs_come_from_no_directory_that_a_sandbox_or_another_user_filled(tmp_path: Path) -> None:
+    """Also not from one of a project whose sandbox ran before, nor through a link in it."""
+    names = ("mine", "shared", "project/bin", "written", "of-another")
+    for name in names:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "project/sandbox.yaml").touch()
+    (tmp_path / "project/link").symlink_to(tmp_path / "mine")
+    (tmp_path / "shared").chmod(0o777)
+    os.chown(tmp_path / "of-another", 65534, -1)
+    parts = [*(str(tmp_path / name) for name in (*names, "project/link", "absent")), "relative", "/usr/bin"]
+    found = search_path({"PATH": ":".join(parts)}, lambda path: path.endswith("/written"))
+    assert found == f"{tmp_path}/mine:/usr/bin"

@@ -14,7 +14,7 @@ from sandwright.change.cases import Case, paths
 from sandwright.change.compare import POLICY, PolicyDifference, compare
 from sandwright.errors import DocumentError
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
-from sandwright.methods import registry
+from sandwright.methods.compare import questions
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -64,7 +64,7 @@ def _everything() -> Iterator[Case]:
 
 def _widened(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[tuple[Case, str]]:
     """Every case of everything that the new policy lets through and the old one doesn't, and under what."""
-    before, after = (registry.questions(each, METHODS) for each in (old, new))
+    before, after = (questions(each, METHODS) for each in (old, new))
     for case in _everything():
         one, other = (
             each.ask(case.question, case.subject, arguments=case.arguments) for each in (before, after)

@@ -111,7 +111,7 @@ def test_a_sandbox_that_does_otherwise_contradicts(home: Path, monkeypatch: pyte
         first.append(policy)
         return registry.render(first[0], method)
 
-    monkeypatch.setattr(trial, "registry", SimpleNamespace(render=render, questions=registry.questions))
+    monkeypatch.setattr(trial, "registry", SimpleNamespace(render=render))
     _, seen = _seen(pair)
     written = [each for each in seen if str(each.change.case) == f"write {home}/b"]
     assert [each.verdict for each in written] == ["contradicted"], [str(each) for each in written]

@@ -22,12 +22,12 @@ from sandwright.check.files import check_files
 from sandwright.check.finding import RULES, ImageFinding, Waiver
 from sandwright.check.image import CheckResult, check_image
 from sandwright.check.secrets import secrets_in
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import FileNode
 from sandwright.release.contents import ImageContents, read_contents
 from sandwright.rootfs.images.source import open_image
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from tars import file, folder, symlink

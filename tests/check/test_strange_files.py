@@ -18,7 +18,7 @@ from sandwright.errors import ArchiveRefused, DocumentError, HostError, Integrit
 from sandwright.image.definition import load_definition
 from sandwright.image.existing import read_layout
 from sandwright.image.layout import LAYOUT_FILE
-from sandwright.image.lock import read_file
+from sandwright.image.lockfile import read_file
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.foreign.promises import read_promises
 

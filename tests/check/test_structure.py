@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +139,8 @@ def test_what_fails(text: str, message: str, tmp_path: Path) -> None:
             "fileContentTests:\n"
             "  - {name: n, path: /etc/passwd, expectedContents: ['('], excludedContents: ['(?=a)']}",
             [
-                "n: '(' is no regular expression of Go: a group is not closed",
-                "n: '(?=a)' is no regular expression of Go: Go has no group that begins with '(?=a'",
+                "n: '(' is no regular expression of Go: missing ): (",
+                "n: '(?=a)' is no regular expression of Go: invalid perl operator: (?=",
             ],
         ),
         (
@@ -152,17 +151,6 @@ def test_what_fails(text: str, message: str, tmp_path: Path) -> None:
 )
 def test_what_is_not_done_fails_by_its_name(text: str, messages: list[str], tmp_path: Path) -> None:
     assert said(tmp_path, text) == messages
-
-
-@pytest.mark.timeout(60)
-def test_a_search_that_would_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go finds this in no time, Python would look for hours. What was timed before is timed on."""
-    monkeypatch.setattr("sandwright.check.patience.LIMIT", 0.5)
-    before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    text = "fileContentTests: [{name: n, path: /etc/words, expectedContents: ['^(\\w+\\s?)*$', a]}]"
-    message = r"n: whether /etc/words has '^(\w+\s?)*$' isn't known after 0.5 s"
-    assert said(tmp_path, text, file(b"etc/words", b"a" * 60 + b"!")) == [message]
-    assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] > 0) == before
 
 
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:

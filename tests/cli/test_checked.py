@@ -21,7 +21,7 @@ CHECK_NOTHING = {
     *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
     *("export-image", "dockerfile", "push-image", "pull-image", "bundle", "publish", "facts", "schema"),
     *("sbpl-eval", "seccomp-eval", "shim-check", "trust", "account-setup", "account-remove", "bridge"),
-    *("minimise-capabilities", "completion"),
+    "completion",
 }
 """Commands that make, start or show something. Each command of the table is either here or below."""
 

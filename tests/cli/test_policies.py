@@ -45,7 +45,7 @@ def _names(folder: Path) -> list[str]:
 
 def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> None:
     assert _run("render", cwd=project).status == 0
-    bwrap = ("args", "launch", "launch.plan", "manifest.json", "mounts", "seccomp.bpf")
+    bwrap = ("args", "launch", "launch-init", "launch.plan", "manifest.json", "mounts", "seccomp.bpf")
     assert _names(project / ".sandbox") == [".gitignore", *(f"bwrap/{name}" for name in bwrap)]
     assert os.access(project / ".sandbox/bwrap/launch", os.X_OK)
     assert _run("render", "--check", cwd=project).status == 0
@@ -453,7 +453,7 @@ def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path
 
 
 @pytest.mark.needs("git")
-@pytest.mark.parametrize("name", ["config", "packed-refs"])
+@pytest.mark.parametrize("name", ["config", "packed-refs", "refs/heads/x"])
 def test_lint_does_not_wait_at_a_pipe_in_a_repository(project: Path, name: str) -> None:
     """Git would, as long as nobody writes there."""
     process.run("git", "init", "-q", cwd=project)

@@ -7,15 +7,15 @@ import io
 import pytest
 from rich.console import Console
 
-from sandwright.cli import console
+from sandwright.cli import console, drawing
 
 
 @pytest.fixture
-def drawn() -> console._Drawn:
-    return console._Drawn(Console(file=io.StringIO(), force_terminal=True, width=200))
+def drawn() -> drawing._Drawn:
+    return drawing._Drawn(Console(file=io.StringIO(), force_terminal=True, width=200))
 
 
-def test_a_line_says_what_remains_first(drawn: console._Drawn) -> None:
+def test_a_line_says_what_remains_first(drawn: drawing._Drawn) -> None:
     """Of several things under way, the whole is what has a number of things, not of bytes."""
     with drawn.step("94 packages", 32_100_000) as part, drawn.step("build", 3, unit="images") as whole:
         part.advance(3_200_000)
@@ -28,7 +28,7 @@ def test_a_line_says_what_remains_first(drawn: console._Drawn) -> None:
     assert drawn.line().plain == "0:00"
 
 
-def test_it_is_one_line_however_narrow(drawn: console._Drawn) -> None:
+def test_it_is_one_line_however_narrow(drawn: drawing._Drawn) -> None:
     narrow = Console(file=io.StringIO(), width=30)
     with drawn.step("x" * 20, 1, unit="images"), drawn.step("[red]y\n" * 20):
         assert len(narrow.render_lines(drawn.line(), narrow.options)) == 1

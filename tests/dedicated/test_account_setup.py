@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 
 from locks import accounts_change
 from ownedprojects import Project
+from sandwright import process
 from sandwright.errors import HostError, UsageError
+from sandwright.methods.user import sharing
 from sandwright.methods.user.render import account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.methods.user.sharing import read
@@ -202,6 +205,40 @@ def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project])
     assert (own / "pip/kept").stat().st_uid == os.geteuid()
     assert own.stat().st_mode & 0o077 == 0
     assert not any(read(path).users for path in (own, own / "pip", state, project.home))
+
+
+def test_the_account_has_no_rights_over_our_own_state(made: Callable[[], Project]) -> None:
+    """Outside its mounts, too: neither over what is there, nor over what is made there again."""
+    project = made()
+    policy = project.root / "sandbox.yaml"
+    grants = "write: [$PROJECT, ~/.cache, ~/.config, ~/.local]"
+    policy.write_text(policy.read_text().replace("write: [$PROJECT]", grants))
+    (project.home / ".config").mkdir()
+    said = project.sandwright("account-setup", "--yes")
+    assert said.returncode == 0, said.stderr
+    uid = project.uid
+    own = [".cache/sandwright", ".cache/sandwright/sessions", ".config/sandwright", ".config/containers"]
+    own += [".local/state/sandwright/keys", ".local/share/containers"]
+    try:
+        for again in (False, True):
+            if again:
+                shutil.rmtree(project.home / ".cache/sandwright")
+                assert project.sandwright("explain", "read", "/usr").returncode == 0
+            (project.home / ".cache/free").write_text("free")
+            for name, shown in ((".cache", True), *((each, False) for each in own)):
+                ended = process.run(
+                    *("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"),
+                    *("sh", "-c", 'ls "$0" || touch "$0/x"', project.home / name),
+                    check=False,
+                )
+                assert (ended.status == 0) is shown, (name, again, ended.stderr)
+        (project.home / ".config/sandwright/policy.yaml").write_text("schema: 1\n")
+        sharing.share(project.home / ".config/sandwright", uid)
+        said = project.sandwright("account-setup", "--yes")
+        assert f"take its rights over {project.home}/.config/sandwright back" in said.stdout
+        assert not read(project.home / ".config/sandwright/policy.yaml").users
+    finally:
+        assert project.sandwright("account-remove", "--yes").returncode == 0
 
 
 def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ LIMITED = "ci"
 def test_with_a_proxy_the_caller_makes_the_network() -> None:
     """It is the one that the session's proxy is brought into; root's half makes none of its own."""
     plans = [read_plan(render(case_policy(case), "user")).plan for case in ("python-project", "strict")]
-    assert [(plan.proxy, plan.account_network) for plan in plans] == [(True, False), (False, True)]
+    assert [(plan.proxy, plan.user.network) for plan in plans] == [(True, False), (False, True)]
 
 
 def test_the_program_has_these_steps() -> None:

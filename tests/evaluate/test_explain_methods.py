@@ -20,7 +20,8 @@ from sandwright.evaluate.explain.squid import Squid
 from sandwright.launcher.plan import LaunchPlan, plan_bytes
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
-from sandwright.methods.registry import artifacts, explain
+from sandwright.methods.compare import explain
+from sandwright.methods.registry import artifacts
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
@@ -72,7 +73,7 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "write", "/tmp/x", "allow", "agrees", "args: --tmpfs /tmp", "built-in presets/built-in.yaml:10:8"),
         ("bwrap", "env", "CI", "allow", "agrees", "args: --setenv CI 1", "project sandbox.yaml:3:47"),
         ("bwrap", "connect", "github.com:443", "deny", "agrees", "args: --unshare-net", "built-in presets/built-in.yaml:12:9"),
-        ("bwrap", "connect", "/run/agent", "deny", "agrees", "launch.plan: supervised", "built-in presets/built-in.yaml:14:17"),
+        ("bwrap", "connect", "/run/agent", "deny", "agrees", "launch.plan: sockets.supervised", "built-in presets/built-in.yaml:14:17"),
         ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:20:12"),
         ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:20:12"),
         ("oci", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),

@@ -18,9 +18,10 @@ from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.gate import excesses
-from sandwright.methods import METHODS, registry
-from sandwright.policy.facts import EntryKind, HostEntry
+from sandwright.methods import METHODS, compare, registry
+from sandwright.policy.facts import HostEntry
 from sandwright.policy.paths import ancestors
+from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, Root, mount_plan
 
@@ -49,7 +50,7 @@ def _policy(method: str, filesystem: str = "{}", facts: HostFacts = FACTS) -> Re
 
 
 def _writable(policy: ResolvedPolicy, method: str, path: str) -> bool:
-    row = registry.explain(policy, "write", path, methods=[method]).row(method)
+    row = compare.explain(policy, "write", path, methods=[method]).row(method)
     assert row.status in ("agrees", "stricter"), row
     return row.decision == "allow"
 
@@ -265,7 +266,7 @@ def test_a_denied_path_of_an_image_is_hidden(method: str, denied: str, path: str
     policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
     registry.render(policy, method)
     for question in ("read", "write"):
-        row = registry.explain(policy, question, path, methods=[method]).row(method)
+        row = compare.explain(policy, question, path, methods=[method]).row(method)
         assert (row.decision, row.status) == ("deny", "agrees"), question
 
 

@@ -255,7 +255,7 @@ BAD_LINES = {
     "symlinks": (line(symlinks={"/a": 1}), "q.jsonl:2:1: the values of 'symlinks' are strings"),
     "params": (line(params={"A": True}), "q.jsonl:2:1: the values of 'params' are strings"),
     "misspelt": (line(parms={}), "q.jsonl:2:1: a question has no key 'parms'; did you mean 'params'?"),
-    "deep": ("[" * 100_000, "q.jsonl:2:1: not JSON that can be read: it nests too deep"),
+    "deep": ("[" * 100_000, "q.jsonl:2:1: not JSON: nested too deep"),
 }
 
 

@@ -17,11 +17,10 @@ int main(void)
     while (fread(head, 1, sizeof head, stdin) == sizeof head) {
         size_t length = head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
         char *content = malloc(length == 0 ? 1 : length); /* so that what reads beyond it is seen */
-        struct plan plan;
+        struct entry entry;
         if (fread(content, 1, length, stdin) != length)
             return 2;
-        const char *fault = plan_parse(content, length, &plan);
-        puts(fault != NULL ? fault : questions_hold(&plan.questions) ? "holds" : "differs");
+        puts(!entry_parse(content, length, &entry) ? "damaged" : questions_hold(&entry.questions) ? "holds" : "differs");
     }
     return 0;
 }

@@ -31,10 +31,11 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = [
         each for each in FRONT.sources() if each.suffix == ".c" and each.name not in ("start.c", "scan.c")
     ]
-    words: list[str | Path] = ["cc", *FLAGS, "-fno-sanitize-recover=all", f"-I{FRONT.source}", HARNESS]
+    words: list[str | Path] = ["cc", *FLAGS, "-fno-sanitize-recover=all", f"-I{made.parent / 's'}", HARNESS]
     copied = made.parent / "s"  # in one directory, as the build has them: the launcher's header is another
     copied.mkdir()
-    for each in (*sources, *FRONT.source.glob("*.h")):
+    headers = (each for each in FRONT.sources() if each.suffix == ".h")
+    for each in (*sources, *headers):
         shutil.copy(each, copied)
     ended = subprocess.run(
         [*words, *(copied / each.name for each in sources), "-o", made], capture_output=True, check=False
@@ -55,7 +56,7 @@ def _fed(harness: Path, inputs: list[bytes]) -> list[str]:
 
 def test_one_table() -> None:
     text = (FRONT.source / "fields.h").read_text()
-    table = {name: kind for kind, name in re.findall(r"^([A-Z]+)\((\w+)\)", text, re.MULTILINE)}
+    table = {name: kind for kind, name in re.findall(r"^FIELD\((\w+), (\w+)\)", text, re.MULTILINE)}
     assert table == dict(fields_of(CacheEntry))
     assert list(table) == list(fields_of(CacheEntry))
 
@@ -94,7 +95,7 @@ def _recorded(folder: Path) -> InputTracker:
     asking.ask("listing", f"{folder}/a")
     asking.ask("nested", str(folder), ".vscode", "a/file", "a/missing", ".git", "x")
     asking.ask("nested", f"{folder}/missing", ".vscode")
-    asking.ask("tree", f"{folder}/a", f"{folder}/missing")
+    asking.ask("tree", f"{folder}/a", f"{folder}/missing", f"{folder}/a/file")
     asking.ask(*sockets_of([str(folder)], [f"{folder}/hidden"]))
     asking.ask(*sockets_of([], ["/"]))
     for name in ("HOME", "NOWHERE", "PATH"):

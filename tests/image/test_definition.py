@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import json
 import operator
@@ -17,14 +18,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandwright import document
+from sandwright.documents.decode import decode
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, UsageError
 from sandwright.image.apt import SUITES
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, DebianBase, Directory, ImageFile, ImageGroup, ImageUser, Link
 from sandwright.resources import data_path
-from sandwright.validation import load_model
 
 DEBIAN = """\
 schema: 1
@@ -519,7 +520,7 @@ def test_the_distroless_image_has_the_accounts_of_its_kind() -> None:
 
 
 def test_a_suite_that_can_be_named_can_be_locked() -> None:
-    assert get_args(DebianBase.model_fields["debian"].annotation) == tuple(SUITES)
+    assert get_args(DebianBase.__annotations__["debian"]) == tuple(SUITES)
 
 
 def test_the_schema_is_the_one_that_ships() -> None:
@@ -537,7 +538,7 @@ def test_the_schema_is_a_schema() -> None:
 def test_the_schema_takes_the_images_that_ship(name: str) -> None:
     path = data_path("images", name, "image.yaml")
     assert path.read_text().startswith("# yaml-language-server: $schema=../image.schema.json\n")
-    found = document.parse(path.read_bytes(), file=name).data
+    found = parse_yaml(path.read_bytes(), file=name).data
     jsonschema.Draft202012Validator(definition_schema()).validate(found)
 
 
@@ -560,7 +561,7 @@ SCHEMA_REFUSES: dict[str, str] = {
 
 @pytest.mark.parametrize("text", SCHEMA_REFUSES.values(), ids=SCHEMA_REFUSES.keys())
 def test_the_schema_refuses_what_loading_refuses(tmp_path: Path, text: str) -> None:
-    found = document.parse(text, file="image.yaml").data
+    found = parse_yaml(text, file="image.yaml").data
     assert not jsonschema.Draft202012Validator(definition_schema()).is_valid(found)
     refusal(tmp_path / "image", text)
 
@@ -607,14 +608,14 @@ def test_whatever_is_wrong_is_told_with_a_position(changes: list[tuple[tuple[Any
         with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier change took the place away
             functools.reduce(operator.getitem, path[:-1], data)[path[-1]] = value
     try:
-        text = document.parse(json.dumps(data), file="image.yaml")
-        load_model(ImageDefinition, text)
+        text = parse_yaml(json.dumps(data), file="image.yaml")
+        decode(ImageDefinition, text)
     except DocumentError as error:
         assert error.problems  # noqa: PT017 - either outcome is right
-        assert all(problem.message and "pydantic" not in problem.message for problem in error.problems)  # noqa: PT017
+        assert all(problem.message for problem in error.problems)  # noqa: PT017
 
 
 def test_sections_are_frozen() -> None:
     for section in (Directory(path="/a"), ImageFile(path="/a", content=""), Link(path="/a", target="b")):
-        with pytest.raises(ValueError, match="frozen"):
-            section.path = "/b"
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            section.path = "/b"  # type: ignore[misc]

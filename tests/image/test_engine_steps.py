@@ -17,7 +17,7 @@ from sandwright.image import accounts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.engines.shellrules import pattern, residue_function, wanted_function
 from sandwright.image.residue import is_residue
-from sandwright.image.sections import ImageGroup, ImageUser
+from sandwright.image.sections import ImageBase, ImageGroup, ImageUser
 from sandwright.resources import data_path
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from thorough import examples
@@ -63,7 +63,9 @@ def test_wanted_is_what_the_definition_wants(exclude: list[str], keep: list[str]
     globs = [glob for glob in (*exclude, *keep) if glob.count("[") == glob.count("]")]
     exclude = [glob for glob in exclude if glob in globs]
     keep = [glob for glob in keep if glob in globs]
-    definition = ImageDefinition.model_construct(exclude=tuple(exclude), keep=tuple(keep))
+    definition = ImageDefinition(
+        schema_version=1, description="x", base=ImageBase(image="x"), exclude=tuple(exclude), keep=tuple(keep)
+    )
     expected = [definition.wanted()(path) for path in paths]
     assert answers(wanted_function(exclude, keep), "wanted", [[path] for path in paths]) == expected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandwright.cli.arguments import catalogue_of
+from sandwright.cli.image_arguments import catalogue_of
 from sandwright.errors import UsageError
 from sandwright.resources import data_path
 

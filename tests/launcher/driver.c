@@ -17,11 +17,15 @@ static struct run run = {
 
 static bool set_field(const char *name, char *value)
 {
-#define WORD(field) if (strcmp(name, #field) == 0) return run.plan.field = value, true;
-#define WORDS(field) if (strcmp(name, #field) == 0) return add(&run.plan.field, value), true;
-#define PAIRS(field) WORDS(field)
-#define NUMBER(field) if (strcmp(name, #field) == 0) return run.plan.field = atol(value), true;
-#define FLAG(field) if (strcmp(name, #field) == 0) return run.plan.field = true, true;
+#define SET_WORD(label, into) if (strcmp(name, label) == 0) return into = value, true;
+#define SET_WORDS(label, into) if (strcmp(name, label) == 0) return strv_push(&into, value), true;
+#define SET_PAIRS(label, into) SET_WORDS(label, into)
+#define SET_NUMBER(label, into) if (strcmp(name, label) == 0) return into = atol(value), true;
+#define SET_FLAG(label, into) if (strcmp(name, label) == 0) return into = true, true;
+#define FIELD(kind, field) SET_##kind(#field, run.plan.field)
+#define IN(section, kind, field) SET_##kind(#section "." #field, run.plan.section.field)
+#define SECTION(name)
+#define END(name)
 #include "fields.h"
     if (strcmp(name, "directory") == 0) {
         run.directory = value;
@@ -31,7 +35,7 @@ static bool set_field(const char *name, char *value)
     return false;
 }
 
-static void print_words(const struct words *words)
+static void print_words(const struct strv *words)
 {
     for (size_t index = 0; index < words->count; index++)
         printf("%s%c", words->at[index], 0);
@@ -73,10 +77,10 @@ static void call(const char *operation, const char *argument)
     else if (IS("relay"))
         relay_streams(&run);
     else if (IS("place"))
-        choose_run_directory(&run);
+        rundir_choose(&run);
     else if (IS("directory")) {
         run.launcher = getppid();
-        make_run_directory(&run, "bwrap");
+        rundir_make(&run, "bwrap");
         puts(run.state);
     } else if (IS("tree"))
         remove_tree(argument);

@@ -59,7 +59,7 @@ void free_held(void *memory)
 #define reallocarray(before, count, size) keep_memory(before, (count) * (size))
 #define vasprintf keep_format
 #define read_file read_real_file
-#include "text.c"
+#include "utils.c"
 #undef calloc
 #undef realloc
 #undef reallocarray
@@ -71,11 +71,11 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "broker.c"
 #define is_listed is_listed_name
 #define MOST MOST_CONNECTIONS
-#include "names.c"
+#include "dns.c"
 #undef MOST
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "watch.h"
 
 bool feed_recorder(const char *content, size_t length);      /* recorder.c */
@@ -117,18 +117,22 @@ static void show_plan(char *content, size_t length)
         return;
     }
     show("right:");
-#define WORD(name) if (plan.name != NULL) show(" " #name "=%s", plan.name);
-#define WORDS(name) for (size_t index = 0; index < plan.name.count; index++) show(" " #name "=%s", plan.name.at[index]);
-#define PAIRS(name) WORDS(name) if (plan.name.count % 2 != 0) abort();
-#define NUMBER(name) if (plan.name >= 0) show(" " #name "=%ld", plan.name);
-#define FLAG(name) if (plan.name) show(" " #name);
+#define SHOW_WORD(label, field) if (field != NULL) show(" " label "=%s", field);
+#define SHOW_WORDS(label, field) for (size_t index = 0; index < field.count; index++) show(" " label "=%s", field.at[index]);
+#define SHOW_PAIRS(label, field) SHOW_WORDS(label, field) if (field.count % 2 != 0) abort();
+#define SHOW_NUMBER(label, field) if (field >= 0) show(" " label "=%ld", field);
+#define SHOW_FLAG(label, field) if (field) show(" " label);
+#define FIELD(kind, name) SHOW_##kind(#name, plan.name)
+#define IN(section, kind, name) SHOW_##kind(#section "." #name, plan.section.name)
+#define SECTION(name)
+#define END(name)
 #include "fields.h"
 }
 
 static void show_mount_plan(char *content, size_t length)
 {
     struct mount_plan plan;
-    const char *fault = mount_plan_parse(content, length, &plan);
+    const char *fault = watch_plan_parse(content, length, &plan);
     if (fault == NULL)
         show("%zu", plan.count);
     else
@@ -271,11 +275,11 @@ static void show_files(char letter)
 static void show_names(const char *content, size_t length)
 {
     char *patterns[] = {"a.example", "*.b.example", NULL};
-    const struct words listed = {patterns, 2};
-    struct words names = {0};
-    unsigned char answer[NAMES_MESSAGE];
-    size_t first = names_answer(&listed, &names, (const unsigned char *)content, length, answer), count = names.count;
-    size_t made = names_answer(&listed, &names, (const unsigned char *)content, length, answer);
+    const struct strv listed = {patterns, 2};
+    struct strv names = {0};
+    unsigned char answer[DNS_MESSAGE];
+    size_t first = dns_answer(&listed, &names, (const unsigned char *)content, length, answer), count = names.count;
+    size_t made = dns_answer(&listed, &names, (const unsigned char *)content, length, answer);
     if (made != first || names.count != count || count > 1 || made > sizeof answer)
         abort();
     show("%s ", count > 0 ? names.at[0] : "-");
@@ -287,14 +291,6 @@ static void show_certificates(const char *content, size_t length)
 {
     const char *kept = only_certificates(content, length);
     show("%s", kept != NULL ? kept : "");
-}
-
-/* The key store in hex. */
-static void show_keystore(const char *content, size_t length)
-{
-    const char *kept = only_certificates(content, length), *store = java_keystore(kept != NULL ? kept : "", &length);
-    for (size_t index = 0; index < length; index++)
-        show("%02x", (unsigned char)store[index]);
 }
 
 static void show_tunnels(char *content, size_t length)
@@ -324,9 +320,6 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'k':
         show_certificates(content, length);
-        break;
-    case 'j':
-        show_keystore(content, length);
         break;
     case 'i':
         show_mounts(ended);

@@ -11,7 +11,7 @@
 static int handed_in(int listener, unsigned long request, ...);
 #define ioctl handed_in
 #define broker_valid still_waits
-#define checked_mount_plan own_plan
+#define watch_plan_checked own_plan
 #include "pathnames.c"
 
 #include "paths.c"
@@ -30,7 +30,7 @@ static const char *const seen[SEEN] = {"/s",    "/s/key",  "/r",        "/r/file
 
 static const char *at(const char *path)
 {
-    return text("%s%s", tree, path);
+    return xasprintf("%s%s", tree, path);
 }
 
 bool still_waits(const struct broker *broker, uint64_t id)
@@ -204,7 +204,7 @@ static uint64_t next_path(struct rest *rest)
     size_t length = next(rest, 1), made = 0;
     if (length == 255)
         return 1; /* no memory */
-    char *path = take(length * (PATH_MAX + 1) + sizeof(struct timespec) * 2 + 1);
+    char *path = xcalloc(length * (PATH_MAX + 1) + sizeof(struct timespec) * 2 + 1);
     for (; length > 0 && rest->length > 0; length--) {
         unsigned byte = next(rest, 1);
         if (byte == 1)

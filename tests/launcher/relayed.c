@@ -3,7 +3,7 @@
 #include <setjmp.h>
 #include <sys/mman.h>
 
-#include "vm.c"
+#include "vm_relay.c"
 
 enum { ON_THE_WAY = 1000 };
 

@@ -168,7 +168,7 @@ def test_a_program_that_a_link_leads_to_where_somebody_inside_can_write(tmp_path
 def test_only_a_socket_is_the_bridge_s_channel(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
     """A directory would be a way to all of the host."""
     script = 'exec 77<..; SANDWRIGHT_SHIMS_CHANNEL=77 exec "$@"'
-    words = (f"directory={tmp_path}", "shims_loopback=yes", "descriptors")
+    words = (f"directory={tmp_path}", "shims.loopback=yes", "descriptors")
     ended = subprocess.run(
         ["bash", "-c", script, "bash", driver, *words],
         capture_output=True, text=True, timeout=WAIT, check=False, env=environ,

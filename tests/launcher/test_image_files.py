@@ -19,6 +19,7 @@ from goldens import write_artifacts
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
+from sandwright.render.authorities import java_store
 from sanitized import fed
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
@@ -116,13 +117,15 @@ def make(tmp_path: Path) -> Make:
     for name in ("image/etc/ssl/certs", "bin", "state", "made", "home/p/.git"):
         (tmp_path / name).mkdir(parents=True)
 
-    def made(policy: str, method: str = "oci") -> Started:
+    def made(policy: str, method: str = "oci", **variables: str) -> Started:
         for name in ("runc", "runsc"):
             program = tmp_path / "bin" / name
             program.write_text(FAKE.format(made=tmp_path / "made"))
             program.chmod(0o755)
         loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
-        facts = collect(loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")})
+        facts = collect(
+            loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home"), **variables}
+        )
         write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
         environment = {
             "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
@@ -176,15 +179,12 @@ def test_an_image_without_a_bundle_gets_one(make: Make) -> None:
 
 
 @pytest.mark.parametrize("method", ["oci", "gvisor"])
-def test_java_gets_them_in_its_own_form(make: Make, method: str) -> None:
+def test_java_gets_them_in_its_own_form(make: Make, method: str, tmp_path: Path) -> None:
     """Read-only, where the image has a store for it, through links that lead to what is in the image."""
-    started = make("network: {mode: host}\n", method)
     der = [b"0\x03abc", b"0\x81\x80" + bytes(128)]
-    own = started.scratch / "own.pem"
+    own = tmp_path / "own.pem"
     own.write_text(f"{pem(der[0])}{KEY}{pem(der[1])}{ONE}")
-    started.run(SSL_CERT_FILE=str(own))
-    assert not (started.bundle / "authorities.jks").exists()
-    started.bundle.rename(started.scratch / "first")
+    started = make("network: {mode: host}\n", method, SSL_CERT_FILE=str(own))
     (started.image / JAVA).parent.mkdir()
     (started.image / JAVA).write_text("the image's")
     (started.image / "etc/pki/java").mkdir(parents=True)
@@ -194,13 +194,29 @@ def test_java_gets_them_in_its_own_form(make: Make, method: str) -> None:
     stores = {
         each["destination"]: each["options"]
         for each in config["mounts"]
-        if each["source"].endswith("/authorities.jks")
+        if each["source"] == f"{started.scratch}/out/authorities.jks"
     }
     assert set(stores) == {f"/{JAVA}", "/store"}
     assert all({"ro", "nosuid", "nodev", "noexec"} <= set(each) for each in stores.values())
-    assert trusted_by_java((started.bundle / "authorities.jks").read_bytes()) == der
-    assert (started.bundle / "authorities.jks").stat().st_mode & 0o777 == 0o644
+    assert trusted_by_java((started.scratch / "out" / "authorities.jks").read_bytes()) == der
     assert (started.image / JAVA).read_text() == "the image's"
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o620])
+def test_java_gets_none_of_a_bundle_that_others_can_write(make: Make, mode: int, tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    own.write_text(ONE)
+    own.chmod(mode)
+    started = make("network: {mode: host}\n", "oci", SSL_CERT_FILE=str(own))
+    store = started.scratch / "out" / "authorities.jks"
+    assert not store.exists() or b"0\x01" not in trusted_by_java(store.read_bytes())
+
+
+def test_java_gets_none_of_a_bundle_that_the_sandbox_can_write(make: Make, tmp_path: Path) -> None:
+    own = tmp_path / "home" / "p" / "own.pem"
+    own.write_text(pem(b"0\x03abc"))
+    policy = "network: {mode: host}\nfilesystem: {write: [$PROJECT]}\n"
+    assert not (make(policy, "oci", SSL_CERT_FILE=str(own)).scratch / "out" / "authorities.jks").exists()
 
 
 @pytest.mark.parametrize("policy", ["", "network: {mode: none}\n", "network: {mode: host, ca: image}\n"])
@@ -315,25 +331,21 @@ SEQUENCES: Sequence[tuple[bytes, bytes]] = (
 )
 
 
-@pytest.mark.needs("cc")
-def test_what_is_no_certificate_is_not_in_javas_store(harness: Path) -> None:
+def test_what_is_no_certificate_is_not_in_javas_store() -> None:
     """Else Java would read none of them."""
     right = b"0\x03abc"
-    texts = [pem(given) for given, _ in SEQUENCES]
-    told = fed(harness, [b"j", *(f"j{KEY}{each}{pem(right)}".encode() for each in texts)])
-    stores = [trusted_by_java(bytes.fromhex(each)) for each in told]
-    assert stores == [[], *([kept, right] if kept else [right] for _, kept in SEQUENCES)]
+    stores = [trusted_by_java(java_store(f"{KEY}{pem(given)}{pem(right)}")) for given, _ in SEQUENCES]
+    assert stores == [[kept, right] if kept else [right] for _, kept in SEQUENCES]
+    assert trusted_by_java(java_store("")) == []
     wrapped = pem(b"0\x30" + bytes(range(208, 256))).replace("4", "4\r\n \t")
-    [told_of_it] = fed(harness, [b"j" + wrapped.encode()])
-    assert trusted_by_java(bytes.fromhex(told_of_it)) == [b"0\x30" + bytes(range(208, 256))]
+    assert trusted_by_java(java_store(wrapped)) == [b"0\x30" + bytes(range(208, 256))]
 
 
-@pytest.mark.needs("cc", "keytool")
+@pytest.mark.needs("keytool")
 @pytest.mark.parametrize("password", [("-storepass", "changeit"), ()], ids=["password", "none"])
-def test_java_reads_the_store(harness: Path, tmp_path: Path, password: tuple[str, ...]) -> None:
+def test_java_reads_the_store(tmp_path: Path, password: tuple[str, ...]) -> None:
     bundle = Path("/etc/ssl/certs/ca-certificates.crt").read_bytes()
-    [told] = fed(harness, [b"j" + bundle])
-    (tmp_path / "store").write_bytes(bytes.fromhex(told))
+    (tmp_path / "store").write_bytes(java_store(bundle.decode()))
     listed = subprocess.run(
         ["keytool", "-J-Duser.language=en", "-list", "-keystore", tmp_path / "store", *password],
         input="\n",

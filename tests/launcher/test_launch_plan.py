@@ -9,10 +9,10 @@ import pytest
 
 from sandwright.errors import RenderError
 from sandwright.launcher import LAUNCH
-from sandwright.launcher.plan import FIELDS, MOST, LaunchPlan, parse_plan, plan_bytes
+from sandwright.launcher.plan import FIELDS, MOST, EnginePlan, LaunchPlan, ShimPlan, parse_plan, plan_bytes
 from sanitized import fed
 
-HEAD = b"sandwright-launch\x001\x00"
+HEAD = b"sandwright-launch\x002\x00"
 METHOD = b"method\x001\x00bwrap\x00"
 END = b"end\x00"
 
@@ -24,13 +24,15 @@ FULL = LaunchPlan(
     time=MOST,
     project="",
     proxy=True,
+    engine=EnginePlan(client="docker", owner=0, files_inside=(("hosts", "dst=/etc/hosts"),)),
+    shims=ShimPlan(enabled=True),
 )
 
 WRONG = {
     b"": "it is no plan of a launcher",
     HEAD[:-1]: "it is no plan of a launcher",
-    b"x\x001\x00" + METHOD + END: "it is no plan of a launcher",
-    HEAD.replace(b"1", b"2") + METHOD + END: "it has version 2, and this program reads version 1",
+    b"x\x002\x00" + METHOD + END: "it is no plan of a launcher",
+    HEAD.replace(b"2", b"1") + METHOD + END: "it has version 1, and this program reads version 2",
     HEAD: "end: it is missing",
     HEAD + METHOD: "end: it is missing",
     HEAD + METHOD + END[:-1]: "end: it is missing",
@@ -38,6 +40,10 @@ WRONG = {
     HEAD + METHOD + END + b"x": "end: something is behind it",
     HEAD + METHOD + END + END: "end: something is behind it",
     HEAD + METHOD + b"other\x001\x00x\x00" + END: "other: there is no such field",
+    HEAD + METHOD + b"engine\x001\x00x\x00" + END: "engine: there is no such field",
+    HEAD + METHOD + b"engine.other\x001\x00x\x00" + END: "engine.other: there is no such field",
+    HEAD + METHOD + b"other.client\x001\x00x\x00" + END: "other.client: there is no such field",
+    HEAD + METHOD + b"shims.enabled\x000\x00shims.enabled\x000\x00" + END: "shims.enabled: it is there twice",
     HEAD + METHOD + METHOD + END: "method: it is there twice",
     HEAD + METHOD + b"absent": "end: it is missing",
     HEAD + METHOD + b"absent\x00": "absent: it ends in the middle",
@@ -62,8 +68,9 @@ WRONG = {
 
 def test_both_have_the_same_fields() -> None:
     header = (LAUNCH.source / "fields.h").read_text()
-    found = re.findall(r"^([A-Z]+)\((\w+)\)", header, re.MULTILINE)
-    assert [(name, kind) for kind, name in found] == list(FIELDS.items())
+    found = re.findall(r"^(?:FIELD\(|IN\((\w+), )([A-Z]+), (\w+)\)", header, re.MULTILINE)
+    named = [(".".join(filter(None, (section, name))), kind) for section, kind, name in found]
+    assert named == list(FIELDS.items())
 
 
 def test_what_is_written_is_read() -> None:
@@ -96,7 +103,9 @@ def test_what_no_plan_can_say(plan: LaunchPlan) -> None:
 def test_c_reads_what_python_writes(harness: Path) -> None:
     told = fed(harness, [b"p" + plan_bytes(FULL).replace(b"\xff", b"?")])
     artifacts = f"artifacts=args artifacts={'0' * 64} artifacts=a b artifacts={'1' * 64}"
-    assert told == [f"right: method=bwrap {artifacts} absent=/a absent=/b? uid=0 project= time={MOST} proxy"]
+    common = f"method=bwrap {artifacts} absent=/a absent=/b? uid=0 project= time={MOST} proxy"
+    files = "engine.files_inside=hosts engine.files_inside=dst=/etc/hosts"
+    assert told == [f"right: {common} shims.enabled engine.client=docker {files} engine.owner=0"]
 
 
 @pytest.mark.needs("cc")

@@ -31,7 +31,7 @@ def test_digests(tmp_path: Path, drive: Drive, length: int) -> None:
     assert drive(*words, "artifacts", status=125).stderr == f"sandbox: {tmp_path}/a can't be read\n"
 
 
-@pytest.mark.parametrize("fields", [(), ("shims_loopback=yes",)])
+@pytest.mark.parametrize("fields", [(), ("shims.loopback=yes",)])
 def test_all_that_is_open_besides_is_closed(
     tmp_path: Path, driver: Path, environ: dict[str, str], fields: tuple[str, ...]
 ) -> None:

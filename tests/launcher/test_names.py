@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.api import Policy
-from sandwright.launcher.plan import NAME, LaunchPlan, parse_plan
+from sandwright.launcher.plan import NAME, LaunchPlan, NamePlan, parse_plan
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.artifact import Artifact
@@ -100,14 +100,14 @@ PROXIED = "network: {mode: proxy, allow: [a.example, '*.b.example:8443', 'c.exam
 def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
     """On the ports that no program inside can take, but for those that lead elsewhere."""
     plan, made = _rendered(method, PROXIED + "expose: [80]}\n")
-    assert plan.names == ("a.example", "*.b.example", "c.example")
-    assert plan.name_ports == ("22", "443")
+    assert plan.names.patterns == ("a.example", "*.b.example", "c.example")
+    assert plan.names.ports == ("22", "443")
     if method in ("docker", "podman"):  # whose launcher finds out first whether it can enter the network
         assert made["resolv.conf"].content == b"# There are no names here.\n"
     else:
         assert made["resolv.conf"].content == b"nameserver 127.0.0.1\n"
-    assert plan.resolver_place == ("/etc/resolv.conf" if method == "bwrap" else None)
-    assert plan.hosts_place == ("/etc/hosts" if method == "bwrap" else None)
+    assert plan.names.resolver_place == ("/etc/resolv.conf" if method == "bwrap" else None)
+    assert plan.names.hosts_place == ("/etc/hosts" if method == "bwrap" else None)
     if method in ("bwrap", "user"):
         assert made["hosts"].content == b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
     if method == "user":
@@ -128,7 +128,7 @@ def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
 )
 def test_elsewhere_no_name_is(method: str, text: str) -> None:
     plan, made = _rendered(method, text)
-    assert (plan.names, plan.name_ports, plan.resolver_place, plan.hosts_place) == ((), (), None, None)
+    assert plan.names == NamePlan()
     assert b"nameserver" not in made["resolv.conf"].content if "resolv.conf" in made else True
 
 
@@ -139,14 +139,14 @@ def test_under_bwrap_the_file_has_to_be_there() -> None:
     link |= {"/run/other": HostEntry("directory"), "/run/other/resolv.conf": HostEntry("file")}
     for entries in (gone, link):
         plan, made = _rendered("bwrap", PROXIED + "}\n", replace(FACTS, entries=entries))
-        assert (plan.names, plan.resolver_place, plan.hosts_place) == ((), None, None)
+        assert (plan.names.patterns, plan.names.resolver_place, plan.names.hosts_place) == ((), None, None)
         assert "resolv.conf" not in made
         assert "hosts" not in made
     shown = {**gone, "/etc/resolv.conf": HostEntry("symlink", "/run/systemd/resolve/stub-resolv.conf")}
     shown |= dict.fromkeys(("/run/systemd", "/run/systemd/resolve"), HostEntry("directory"))
     shown |= {"/run/systemd/resolve/stub-resolv.conf": HostEntry("file")}
     plan, made = _rendered("bwrap", PROXIED + "}\n", replace(FACTS, entries=shown))
-    assert plan.resolver_place == "/run/systemd/resolve/stub-resolv.conf"
+    assert plan.names.resolver_place == "/run/systemd/resolve/stub-resolv.conf"
     assert b"stub-resolv.conf" not in made["mounts"].content, (
         "what lies there is not what the watch waits for"
     )

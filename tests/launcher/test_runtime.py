@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -109,9 +109,11 @@ class Launcher:
         found: dict[str, Any] = json.loads((self.made / "bundle" / "config.json").read_bytes())
         return found
 
-    def change_plan(self, **changes: Any) -> None:
-        plan = self.folder / NAME
-        plan.write_bytes(plan_bytes(replace(parse_plan(plan.read_bytes()), **changes)))
+    def change_plan(self, section: Literal["image", "runtime"], **changes: Any) -> None:
+        file = self.folder / NAME
+        whole = parse_plan(file.read_bytes())
+        changed = replace(getattr(whole, section), **changes)
+        file.write_bytes(plan_bytes(replace(whole, **{section: changed})))
 
     def runs(self) -> list[Path]:
         return list((self.scratch / "state" / "sandwright" / "runs").glob("*"))
@@ -163,7 +165,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     run = (launcher.made / "words").read_text().splitlines()[-1]
     assert re.fullmatch("sandwright-[A-Za-z0-9]{10}", run)
     args = after["process"].pop("args")
-    walled = ["--wall", "3", "w/tmp", "r/sys", "--"] if method == "oci" and "--wall" in args else []
+    walled = ["--backstop", "3", "w/tmp", "r/sys", "--"] if method == "oci" and "--backstop" in args else []
     assert args == ["/.sandwright-init", *walled, "--init", "-", "echo", *ODD]
     assert before["process"].pop("args") == ["/bin/sh"]
     passed = sorted([f"LC_ODD={''.join(ODD)}", "LC_EMPTY="])
@@ -185,7 +187,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert {**before, "mounts": 0} == {**after, "mounts": 0}
     image = launcher.scratch / "image"
     assert {each["destination"]: each["source"] for each in added} == {
-        "/.sandwright-init": f"{launcher.folder}/launch",
+        "/.sandwright-init": f"{launcher.folder}/launch-init",
         **{f"/{name}": f"{image}/{name}" for name in ("bin", "etc", "opt", "run", "usr", "var")},
     }
     assert {tuple(each["options"]) for each in added} == {("rbind", "rprivate", "nosuid", "nodev", "ro")}
@@ -311,7 +313,7 @@ def test_what_a_runtime_still_knows_is_deleted(make: Make) -> None:
 def test_holes_that_are_none(holes: tuple[tuple[str, str], ...], make: Make) -> None:
     launcher = make("oci")
     launcher.fake()
-    launcher.change_plan(config_holes=holes)
+    launcher.change_plan("runtime", config_holes=holes)
     ended = launcher.run("true")
     assert (ended.returncode, ended.stdout) == (125, "")
     assert "config.json" in ended.stderr
@@ -323,7 +325,7 @@ def test_holes_that_are_none(holes: tuple[tuple[str, str], ...], make: Make) -> 
 def test_mount_points_are_the_image_s(kind: str, make: Make) -> None:
     launcher = make("oci")
     launcher.fake()
-    launcher.change_plan(image_points=("/usr/data/point",))
+    launcher.change_plan("image", points=("/usr/data/point",))
     image = launcher.scratch / "image"
     (image / "elsewhere" / "point").mkdir(parents=True)
     (launcher.scratch / "outside" / "point").mkdir(parents=True)
@@ -350,7 +352,7 @@ def test_it_is_for_who_it_was_rendered_for(make: Make) -> None:
     launcher = make("oci")
     launcher.fake()
     rootless = os.getuid() != 0
-    launcher.change_plan(rootless=not rootless)
+    launcher.change_plan("runtime", rootless=not rootless)
     who = "root" if rootless else "another user than root"
     ended = launcher.run("true")
     assert (ended.returncode, ended.stderr) == (
@@ -379,7 +381,7 @@ def _with_var(launcher: Launcher) -> Path:
     (image / "var" / "log").mkdir()
     (image / "var" / "run").symlink_to("/run")
     (image / "var" / "lib" / "file").write_text("the image's")
-    launcher.change_plan(image_points=("/var/lib/ci/job", "/var/lib/ci/other"))
+    launcher.change_plan("image", points=("/var/lib/ci/job", "/var/lib/ci/other"))
     return image
 
 

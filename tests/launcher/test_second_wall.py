@@ -279,7 +279,7 @@ WORDS = ["made", "the seen", "listed", "kept", "told", "shared", "both"]
 @pytest.mark.parametrize("text", [LISTED, WHOLE], ids=["listed", "whole"])
 def test_what_the_policy_allows_goes_on(method: str, text: str, places: Places, root: Path) -> None:
     launcher = places.launcher(method, text, None)
-    assert parse_plan((launcher.parent / "launch.plan").read_bytes()).wall
+    assert parse_plan((launcher.parent / "launch.plan").read_bytes()).backstop.enabled
     script = ALLOWED.format(**places.names)
     told = _run(launcher, script, SANDWRIGHT_ROOTFS=str(root)).splitlines()
     assert sorted(told) == sorted(WORDS), "output and errors come by pipes of their own"
@@ -301,4 +301,4 @@ def test_there_is_no_wall_where_it_would_forbid_what_the_policy_allows(
     (places.project / "filter").write_text('{"defaultAction": "SCMP_ACT_ALLOW"}')
     more += "degrade: []\n"
     launcher = places.launcher(method, LISTED + more, None)
-    assert not parse_plan((launcher.parent / "launch.plan").read_bytes()).wall
+    assert not parse_plan((launcher.parent / "launch.plan").read_bytes()).backstop.enabled

@@ -22,6 +22,7 @@ from locks import accounts_change
 from ownedprojects import POLICY, WAIT, Project, digests, planted
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
@@ -300,7 +301,7 @@ def test_roots_half_counts_what_it_refuses_in_its_callers_memory(person: Person)
 
 def test_a_supervisor_of_roots_half_that_begins_late(person: Person) -> None:
     before = person.launcher.read_bytes()
-    person.launcher.write_bytes(edited((LATE,)))
+    person.launcher.write_bytes(edited(LAUNCH, (LATE,)))
     try:
         assert person.run("sh", "-c", "exit 7") == (7, b"", b"")
     finally:

@@ -15,6 +15,7 @@ from goldens import write_artifacts
 from launcher import tracing
 from launcher.conftest import WAIT
 from sandwright.api import Policy
+from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from weakening import LATE, edited
@@ -158,7 +159,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
 def test_a_supervisor_that_begins_late(tmp_path: Path, environ: dict[str, str]) -> None:
     """What was handed over before it ran says who did, too: else nothing would run, and nobody say why."""
     late = tmp_path / "late"
-    late.write_bytes(edited((LATE,)))
+    late.write_bytes(edited(LAUNCH, (LATE,)))
     launcher = _rendered(tmp_path, late, "bwrap")
     ended = subprocess.run(
         [launcher, "sh", "-c", "exit 7"], env=environ, stdin=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandwright.document import parse
+from sandwright.documents.yaml import parse_yaml
 from sandwright.learn.proposal import Item, Proposal, difference
 from sandwright.policy.load import layer
 
@@ -77,7 +77,7 @@ def test_any_text_says_what_was_proposed(text: str) -> None:
 
 
 def _data(text: str) -> dict[str, Any]:
-    found: Any = parse(text, file="sandbox.yaml").data
+    found: Any = parse_yaml(text, file="sandbox.yaml").data
     return found or {}
 
 

@@ -21,6 +21,7 @@ from fakecluster import fake_cluster
 from fakefleet import End, FakeFleet
 from goldens import write_artifacts
 from sandwright.cli import fleet as command
+from sandwright.cli import fleet_drawing
 from sandwright.errors import DocumentError, SandwrightError, UsageError
 from sandwright.methods.fleets import Counts, FleetOrder, Outcome, RunAttempt
 from sandwright.methods.kubernetes.backend import Kubernetes
@@ -398,7 +399,7 @@ def test_the_table_shows_hostile_text_as_text() -> None:
     drawn = io.StringIO()
     console = Console(file=drawn, force_terminal=True, width=200, color_system=None)
     with Live(console=console, auto_refresh=False) as live:
-        view = command._Drawn(live, followed)
+        view = fleet_drawing._Drawn(live, followed)
         view.settled(HOSTILE, (f"{ESC}[bold]", "\u202e"))
         view.noted(f"waits{ESC}")
     shown = drawn.getvalue()

@@ -600,7 +600,7 @@ WEAKENED: dict[str, tuple[str, str, Callable[[bytes], bytes], set[str]]] = {
     "ports": (
         PLAIN + WITHOUT,
         "launch.plan",
-        lambda content: content.replace(b"ports_closed\x000\0", b""),
+        lambda content: content.replace(b"landlock.ports_closed\x000\0", b""),
         {"network/host-loopback", "network/outside"},
     ),
 }
@@ -617,7 +617,7 @@ def test_probes_see_what_is_taken_away(tmp_path: Path, what: str) -> None:
 
 JUDGED: dict[str, tuple[str, str, str, set[str]]] = {
     "ports": (
-        "kept.c",
+        "socket_broker.c",
         "    if (!is_among(broker->connects, port))\n        return EACCES;\n",
         "",
         {"network/host-loopback"},

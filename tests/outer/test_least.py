@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.least import least
+from benchmarks.outer_capabilities import CALLS, with_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright.errors import HostError
-from sandwright.methods.gvisor.outer.least import least
-from sandwright.methods.gvisor.outer.minimise import CALLS, with_calls
 from sandwright.seccomp import oci_json, profile
 
 LETTERS = tuple("abcdefghijklmnopqrst")

@@ -60,8 +60,8 @@ def _rendered(text: str = "", **facts: Any) -> Rendered:
 
 def _words(rendered: Rendered) -> list[str]:
     plan = parse_plan(rendered.artifact("launch.plan").content)
-    hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.hidden_files)
-    return [*plan.options, *hidden]
+    hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.engine.hidden_files)
+    return [*plan.engine.options, *hidden]
 
 
 def _config(rendered: Rendered) -> Any:
@@ -212,7 +212,17 @@ def test_a_container_that_stays_has_the_same() -> None:
 
 def test_without_it_nothing_changes() -> None:
     here = render(replace(_resolved(), outer="none"), "gvisor")
-    names = ["config.json", "passwd", "group", "hosts", "resolv.conf", "mounts", "launch", "launch.plan"]
+    names = [
+        "config.json",
+        "passwd",
+        "group",
+        "hosts",
+        "resolv.conf",
+        "mounts",
+        "launch",
+        "launch-init",
+        "launch.plan",
+    ]
     assert [each.name for each in here.artifacts] == names
 
 

@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.nested import DEPTH, MOST_ENTRIES, find
 from sandwright.policy import autorun, load
 from sandwright.policy.autorun import NAMES, AutorunName, Decision, paths
@@ -81,3 +82,18 @@ def test_names_are_found_to_a_depth_and_a_number(tmp_path: Path) -> None:
     for number in range(MOST_ENTRIES):
         (tmp_path / "node_modules" / f"{number}").touch()
     assert find(str(tmp_path), names) == wanted[:-1]  # what was installed comes last
+
+
+def test_a_project_in_the_project_keeps_its_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its launchers and its policy start things on the host; a file of that name alone may be data."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("a/.sandbox/bwrap", "a/b/.sandbox", "data", ".sandbox"):
+        (tmp_path / "p" / name).mkdir(parents=True)
+    for name in ("sandbox.yaml", "a/sandbox.yaml", "data/sandbox.yaml"):
+        (tmp_path / "p" / name).write_text("schema: 1\nmethod: bwrap\n")
+    policy = Policy.load(tmp_path / "p/sandbox.yaml").resolve()
+    writable = policy.filesystem.tree.changes_host
+    for name in ("a/sandbox.yaml", "a/.sandbox/bwrap/launch", "a/b/.sandbox/x", "sandbox.yaml", ".sandbox/x"):
+        assert not writable(f"{tmp_path}/p/{name}"), name
+    for name in ("a/b/sandbox.yaml", "data/sandbox.yaml", "a/x"):
+        assert writable(f"{tmp_path}/p/{name}"), name

@@ -16,7 +16,9 @@ from sandwright.errors import UsageError
 from sandwright.inputs import InputTracker, changed
 from sandwright.policy.collect import collect, observe, stored_name
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import same_name
+from sandwright.render.mounts import mount_plan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what it records differs by system")
 
@@ -258,3 +260,22 @@ def test_a_gitdir_that_lies_grants_nothing(tmp_path: Path) -> None:
 def test_facts_of_another_machine_are_enough(tmp_path: Path) -> None:
     facts = replace(_collect("", tmp_path), os="darwin", home="/Users/u", project="/Users/u/p", entries={})
     assert Policy.from_text("").resolve(facts).is_path_writable("/Users/u/p/x")
+
+
+@pytest.mark.parametrize("mode", ["none", "proxy", "host"])
+def test_a_physical_network_device_is_hidden_where_its_driver_is(mode: str) -> None:
+    """The mask of /sys/class/net hides a link; the device lies below its bus, and has the host's address."""
+    names = ("/", "/h", "/h/p", "/sys", "/sys/class", "/sys/class/net", "/sys/devices", "/sys/devices/pci0")
+    device = "/sys/devices/pci0/1/net"
+    entries = {
+        path: HostEntry("directory") for path in (*names, "/sys/devices/pci0/1", device, f"{device}/eth0")
+    }
+    entries["/sys/class/net/eth0"] = HostEntry("symlink", "../../devices/pci0/1/net/eth0")
+    facts = HostFacts(os="linux", home="/h", project="/h/p", entries=entries)
+    text = (
+        f"schema: 1\nmethod: bwrap\nnetwork: {{mode: {mode}}}\nfilesystem: {{read: [/], write: [$PROJECT]}}\n"
+    )
+    plan = mount_plan(MergedPolicy.from_text(text).resolve(facts), root="host")
+    masked = {mount.target for mount in plan.mounts if mount.kind == "mask"}
+    assert (device in masked) is (mode != "host")
+    assert "/sys/devices/pci0" not in masked

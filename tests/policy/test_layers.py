@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sandwright.api import Policy
+from sandwright.documents.model import keys, options
 from sandwright.errors import DocumentError
 from sandwright.policy import load
-from sandwright.policy.decoding import keys, options
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import FIELDS
 from sandwright.policy.model import PolicyFile

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sandwright.document import parse
+from sandwright.documents.yaml import parse_yaml
 from sandwright.policy.schema import policy_schema
 
 SCHEMA = policy_schema()
@@ -28,7 +28,7 @@ def test_it_is_a_schema() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.parent.name))
 def test_examples_fit(path: Path) -> None:
-    _check(parse(path.read_text(), file=path.name).data)
+    _check(parse_yaml(path.read_text(), file=path.name).data)
 
 
 @pytest.mark.parametrize(

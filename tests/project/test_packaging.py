@@ -132,6 +132,7 @@ def test_top_level_is_the_fixed_one() -> None:
     allowed = {"tasks.py", "pyproject.toml", *DATA, "builder", "tests", "README.md"}
     allowed |= {".ci", ".gitignore", "benchmarks", "CHANGELOG.md", "LICENSE", ".github", "docs"}
     allowed |= {"action.yml", ".pre-commit-hooks.yaml"}  # GitHub and pre-commit look for them there
+    allowed |= {"CONTRIBUTING.md", "NOTICE", "SECURITY.md", ".editorconfig", ".pre-commit-config.yaml"}
     assert tops <= allowed
 
 

@@ -20,7 +20,8 @@ from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_loc
 from sandwright.image.build import BuiltImage, Fetcher, SkippedImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue
-from sandwright.image.lock import FILE, check_lock
+from sandwright.image.lock import check_lock
+from sandwright.image.lockfile import FILE
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.registrybase import BaseGone, lock_base
 from sandwright.image.remote import open_layout
@@ -355,14 +356,17 @@ def test_a_platform_that_the_base_lacks(place: Place) -> None:
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "another version": ({"schema": 2}, "schema: this program reads 1"),
-    "a key too many": ({"suite": "bookworm"}, "its keys must be base, definition"),
-    "a reference that is none": ({"reference": "A b"}, "can't name a repository"),
-    "no platforms": ({"platforms": {}}, "platforms must be some of"),
-    "a platform that we don't build": ({"platforms": {"linux/s390x": {}}}, "platforms must be some of"),
-    "a time that is none": ({"epoch": -1}, "epoch must be a time in seconds"),
+    "a key too many": ({"suite": "bookworm"}, "suite: no such key; there is schema, definition"),
+    "a reference that is none": ({"reference": "A b"}, "reference: 'A b'"),
+    "no platforms": ({"platforms": {}}, "platforms: must be a mapping that is not empty"),
+    "a platform that we don't build": (
+        {"platforms": {"linux/s390x": {}}},
+        'platforms["linux/s390x"]: is none of linux/amd64, linux/arm64',
+    ),
+    "a time that is none": ({"epoch": -1}, "epoch: must be a time in seconds"),
     "a base without a digest": (
         {"base": {"mediaType": INDEX, "size": 1}},
-        "base.digest: None is not a digest",
+        "base: descriptor.digest: None is not a digest",
     ),
     "a base that is a layer": (
         {"base": {"mediaType": "text/plain", "size": 1, "digest": "sha256:" + "0" * 64}},
@@ -384,8 +388,7 @@ def test_locks_that_are_refused(place: Place, name: str) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(DocumentError) as caught:
         load_base_lock(definition.folder)
-    assert str(caught.value).startswith(f"{path}: is not a lock of a registry's image: ")
-    assert message in str(caught.value)
+    assert f"{path}: {message}" in str(caught.value)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sandwright.api import Policy
-from sandwright.launcher.plan import NAME, LaunchPlan, parse_plan
+from sandwright.launcher.plan import NAME, AuthorityPlan, LaunchPlan, parse_plan
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -43,19 +43,19 @@ def test_wherever_there_is_a_network(method: str) -> None:
     """And a variable of the host's is passed on to no image, where its path means nothing."""
     for mode in ("host", "proxy"):
         plan = _plan(method, f"network: {{mode: {mode}}}\nenvironment: {{pass: [SSL_CERT_FILE]}}\n")
-        assert plan.authorities == (DEBIAN, FEDORA, "/etc/ssl/cert.pem")
-        assert plan.authority_stores == JAVA
-        assert plan.authority_names == NAMES
+        assert plan.authorities == AuthorityPlan(
+            bundles=(DEBIAN, FEDORA, "/etc/ssl/cert.pem"), stores=JAVA, variables=NAMES
+        )
         assert set(NAMES) <= set(plan.never)
     for text in ("", "network: {mode: host, ca: image}\n"):
         plan = _plan(method, text)
-        assert (plan.authorities, plan.authority_stores, plan.authority_names) == ((), (), ())
+        assert plan.authorities == AuthorityPlan()
         assert not set(NAMES) & set(plan.never)
 
 
 def test_a_listed_path_of_the_host_stays_what_it_is() -> None:
     plan = _plan("docker", "network: {mode: host}\nfilesystem: {read: [/etc/ssl/certs]}\n")
-    assert (plan.authorities, plan.authority_stores) == ((FEDORA, "/etc/ssl/cert.pem"), JAVA[1:])
+    assert (plan.authorities.bundles, plan.authorities.stores) == ((FEDORA, "/etc/ssl/cert.pem"), JAVA[1:])
 
 
 def test_the_hosts_own_file_where_its_root_is_seen() -> None:

@@ -32,7 +32,7 @@ def _limits(rendered: Rendered) -> tuple[int | None, int | None]:
     if rendered.method in ("oci", "gvisor"):
         given = json.loads(rendered.artifact("config.json").content)["linux"].get("resources", {})
         return given.get("memory", {}).get("limit"), given.get("pids", {}).get("limit")
-    words = parse_plan(rendered.artifact("launch.plan").content).options
+    words = parse_plan(rendered.artifact("launch.plan").content).engine.options
     said = dict(word.split("=", 1) for word in words if word.startswith(("--memory=", "--pids-limit=")))
     memory, pids = said.get("--memory"), said.get("--pids-limit")
     return int(memory[:-1]) if memory else None, int(pids) if pids else None

@@ -62,8 +62,8 @@ def _plan(artifacts: tuple[Artifact, ...]) -> LaunchPlan:
 def _words(artifacts: tuple[Artifact, ...]) -> list[str]:
     """The words of `run` that are rendered, and the mounts of what `launch` makes itself."""
     plan = _plan(artifacts)
-    hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.hidden_files)
-    return [*plan.options, *hidden]
+    hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.engine.hidden_files)
+    return [*plan.engine.options, *hidden]
 
 
 KNOWN = {
@@ -245,19 +245,19 @@ def test_the_least_share_of_a_processor_is_one_that_the_kernel_takes(
 )
 def test_references(image: str, reference: str) -> None:
     artifacts = _artifacts("docker", f"image: {json.dumps(image)}")
-    assert _plan(artifacts).started == (reference,)
+    assert _plan(artifacts).engine.started == (reference,)
     assert _service(artifacts)["image"] == reference
     ours = reference.startswith("sandwright/")
     load = f"sandwright export-image {image} --to {image}.tar && docker load --input {image}.tar"
-    assert (load in str(_plan(artifacts).image_missing)) is ours
+    assert (load in str(_plan(artifacts).engine.image_missing)) is ours
 
 
 @pytest.mark.parametrize(("image", "also"), [("dev", " --name dev"), ("debian:bookworm", "")])
 def test_one_command_builds_all_images_that_are_missing(image: str, also: str) -> None:
     """The proxy's is looked for first, and who had built that was told of the other one."""
     plan = _plan(_artifacts("docker", f"{{image: {json.dumps(image)}, network: {{mode: proxy}}}}"))
-    assert f"is not here: sandwright build-images --name proxy{also}, or" in str(plan.proxy_missing)
-    assert also in str(plan.image_missing)
+    assert f"is not here: sandwright build-images --name proxy{also}, or" in str(plan.engine.proxy_missing)
+    assert also in str(plan.engine.image_missing)
 
 
 def test_what_an_engine_is_never_told() -> None:
@@ -368,7 +368,7 @@ def test_the_launcher_asks_for_nothing_else(asked: Any, tmp_path: Path) -> None:
     here = f"{tmp_path}/out"
     over = [f'--mount=type=bind,readonly,"src={here}/{each}",dst=/etc/{each}'
             for each in ("passwd", "group", "hosts", "resolv.conf")]  # fmt: skip
-    init = f'--mount=type=bind,readonly,"src={here}/launch",dst=/.sandwright-init'
+    init = f'--mount=type=bind,readonly,"src={here}/launch-init",dst=/.sandwright-init'
     assert more == [
         f"--cidfile={tmp_path}/session/sandwright/runs/{name}/cid", "--label=sandwright.session=s-1",
         f"--security-opt=seccomp={here}/seccomp.json", *over, "--env=A", "--env=B_C", init,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright import process
-from sandwright.document import parse
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import RenderError
 from sandwright.methods.shared.yamltext import yaml_text
 from thorough import examples
@@ -48,7 +48,7 @@ def test_text_is_text(text: str) -> None:
     meant = {"a": text, "b": [text, {text: 1}]}
     assert yaml.safe_load(written) == meant
     if "\0" not in text:
-        assert parse(written, file="made.yaml").data == meant
+        assert parse_yaml(written, file="made.yaml").data == meant
 
 
 @settings(max_examples=examples(200))
@@ -94,7 +94,7 @@ FILES = ["a\nb\n", "a: b\n\n  c # d\n", "---\n...\n- x\n", "%a\n  \nz\n"]
 def test_files_stand_in_lines_of_their_own(text: str) -> None:
     written = yaml_text({"data": {"file": text}, "after": 1})
     assert written.startswith("data:\n  file: |\n    ")
-    for read in (yaml.safe_load(written), parse(written, file="made.yaml").data):
+    for read in (yaml.safe_load(written), parse_yaml(written, file="made.yaml").data):
         assert read == {"data": {"file": text}, "after": 1}
 
 

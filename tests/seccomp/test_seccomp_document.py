@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sandwright.document import MAX_BYTES
+from sandwright.documents.document import MAX_BYTES
+from sandwright.documents.jsontext import parse_json
 from sandwright.errors import DocumentError
 from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.action import Action, ActionKind
 from sandwright.seccomp.document import kernel_version
-from sandwright.seccomp.jsontext import parse_json
 
 HEAD = '{"defaultAction": "SCMP_ACT_ERRNO", '
 

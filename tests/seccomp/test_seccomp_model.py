@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sandwright.document import parse
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError
 from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
 from sandwright.seccomp.catalogue import profile, profiles, read_groups, read_profiles
@@ -175,7 +175,7 @@ RULE = "    rules:\n      - syscalls: ioctl\n        allow:\n"
 )
 def test_faults_of_groups_have_a_position(text: str, message: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_groups(parse(text, file="f"))
+        read_groups(parse_yaml(text, file="f"))
     assert str(caught.value) == message
 
 
@@ -192,7 +192,7 @@ def test_faults_of_groups_have_a_position(text: str, message: str) -> None:
     ids=["unknown-group", "unknown-base", "without-base"],
 )
 def test_faults_of_profiles_have_a_position(text: str, message: str) -> None:
-    groups = read_groups(parse(GROUP + "    syscalls: read\n", file="g"))
+    groups = read_groups(parse_yaml(GROUP + "    syscalls: read\n", file="g"))
     with pytest.raises(DocumentError) as caught:
-        read_profiles(parse(f"profiles:\n  p:\n    {text}\n", file="f"), groups)
+        read_profiles(parse_yaml(f"profiles:\n  p:\n    {text}\n", file="f"), groups)
     assert str(caught.value) == message

@@ -116,7 +116,7 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    command = (str(fronts.installed(tmp_path / "bin")),)
+    command = (str(fronts.installed(tmp_path / "command")),)
     made = Project(tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run", command=command)
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
         (made.root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ def front(project: Project, tmp_path: Path) -> Front:
     log, wrapper = tmp_path / "log", tmp_path / "wrapped"
     wrapper.write_text(WRAPPER.format(log=log, python=sys.executable))
     wrapper.chmod(0o755)
-    command = fronts.installed(tmp_path / "bin", str(wrapper))
+    command = fronts.installed(tmp_path / "command", str(wrapper))
     shutil.rmtree(project.root / ".git")
     subprocess.run(["git", "init", "-q", project.root], check=True)
     return Front(replace(project, command=(str(command),)), log, wrapper)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sandwright.session.entry import CacheEntry, entry_bytes
-from session.conftest import WAIT, Project
+from session.conftest import SANDWRIGHT, WAIT, Project
 from session.entries import entries, entry, sandbox, starting, write
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -80,7 +80,7 @@ OUT = {
     "in the project": "build/sandbox",
     "in another grant": "../granted/out",
     "behind a link in the project": "link/out",
-    "behind a link into the project": "../into/out",
+    "behind a link into the project": "{home}/into/out",
 }
 
 
@@ -91,9 +91,11 @@ def test_nothing_is_rendered_where_the_sandbox_could_replace_it(project: Project
     (project.root / "link").symlink_to(project.home / "apart")
     (project.home / "into").symlink_to(project.root)
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/granted]}\n")
-    ended = project.sandwright("render", "--out", OUT[out])
-    assert ended.returncode == 64, ended
-    assert b"can be written from inside a sandbox of bwrap" in ended.stderr
+    ended = project.sandwright("render", "--out", OUT[out].format(home=project.home))
+    linked = out == "behind a link in the project"
+    assert ended.returncode == (13 if linked else 64), ended
+    said = b"link is a symbolic link to" if linked else b"can be written from inside a sandbox of bwrap"
+    assert said in ended.stderr
     assert list(project.home.glob("**/launch")) == []
     assert project.sandwright("render", "--out", "../apart/out").returncode == 0
     assert project.sandwright("render").returncode == 0
@@ -191,3 +193,22 @@ def test_without_a_place_for_the_key_nothing_is_kept(project: Project) -> None:
     assert project.run("true").returncode == 0
     assert entries(project) == []
     assert list((project.home / ".cache/sandwright/sessions/rendered").iterdir())
+
+
+def test_a_state_that_can_not_be_closed_is_an_error_with_its_path(project: Project) -> None:
+    """As in a sandbox with a read-only home, or in a container with a read-only root."""
+    sessions = project.home / ".cache/sandwright/sessions"
+    sessions.mkdir(parents=True)
+    sessions.chmod(0o755)
+    for words in (("doctor",), ("run", "--", "true")):
+        ended = subprocess.run(
+            ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *SANDWRIGHT, *words],
+            capture_output=True,
+            timeout=WAIT,
+            check=False,
+            cwd=project.root,
+            env=project.environ,
+        )
+        assert ended.returncode != 0
+        assert b"Traceback" not in ended.stderr
+        assert f"{sessions} can't be made: Read-only file system".encode() in ended.stderr, ended.stderr

@@ -28,7 +28,14 @@ def test_status_shows_what_runs(project: Project) -> None:
     assert session["project"] == str(project.root)
     assert session["enforced"]["network"] == "none"
     assert session["enforced"]["limits"] == {"time": 60}
-    assert set(session["artifacts"]) == {"args", "launch", "launch.plan", "mounts", "seccomp.bpf"}
+    assert set(session["artifacts"]) == {
+        "args",
+        "launch",
+        "launch-init",
+        "launch.plan",
+        "mounts",
+        "seccomp.bpf",
+    }
     assert b"bwrap" in project.sandwright("status").stdout
     assert project.sandwright("cleanup").stdout == b"nothing is left\n"
     assert running.poll() is None, "what runs is not cleared up"

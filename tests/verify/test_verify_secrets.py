@@ -92,19 +92,21 @@ def _writing(path: str) -> Weaken:
 
 
 VARIABLE_PASSED = launcher(
-    "bwrap.c", "nothing[] = {NULL};", f'nothing[] = {{text("{VARIABLE}=%s", getenv("{VARIABLE}")), NULL}};'
+    "bwrap.c",
+    "nothing[] = {NULL};",
+    f'nothing[] = {{xasprintf("{VARIABLE}=%s", getenv("{VARIABLE}")), NULL}};',
 )
 UNCHECKED = (
     'if (getenv("SANDWRIGHT_SHIMS") == NULL && setenv("SANDWRIGHT_SHIMS", "/", 1) == 0)\n        return;'
 )
 BWRAP: dict[str, tuple[Weaken, str]] = {
     "token A as a variable": (VARIABLE_PASSED, "inside"),
-    "token B in a file of the launcher's": (_writing('text("%s/log", run->directory)'), "outside"),
+    "token B in a file of the launcher's": (_writing('xasprintf("%s/log", run->directory)'), "outside"),
     "token B in a file inside": (
         lambda subject, artifacts: _writing(f'"{subject.fixture.write}/log"')(subject, artifacts), "inside",
     ),
     "the shims' place on PATH": (
-        launcher("bwrap.c", 'text("%s/bin:%s", shims_place(run),', 'text("%.*s%s", 0, shims_place(run),'),
+        launcher("bwrap.c", '("%s/bin:%s", shims_place(run),', '("%.*s%s", 0, shims_place(run),'),
         "gone refused two-tokens",
     ),
     "the check for a bridge": (
@@ -135,8 +137,8 @@ def test_a_variable_in_the_bundle(secrets: Callable[..., list[ProbeOutcome]]) ->
 @pytest.mark.needs("docker", "cc")
 def test_what_docker_is_told(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """A label is an argument of its client, and what it tells of the container."""
-    named = 'add(&words, text("--name=%s", run->name));'
-    told = f'add(&words, text("--label=token=%s", getenv("{SOURCE}")));'
+    named = 'strv_push(&words, xasprintf("--name=%s", run->name));'
+    told = f'strv_push(&words, xasprintf("--label=token=%s", getenv("{SOURCE}")));'
     change = launcher("engine_words.c", named, f"{named}\n    {told}")
     found = secrets("docker", change)
     assert set(_red(found)) == {"secrets/outside"}

@@ -18,7 +18,8 @@ import pytest
 from processtrees import below, children, eventually
 from proving import Prove, resolver
 from sandwright.errors import RenderError
-from sandwright.launcher.plan import LaunchPlan
+from sandwright.launcher import LAUNCH_INIT
+from sandwright.launcher.plan import LaunchPlan, MachinePlan
 from sandwright.methods import registry
 from sandwright.methods.vm.support import DECLARATION
 from sandwright.policy.uses import check_expressible
@@ -266,10 +267,11 @@ def test_a_kernel_that_is_taken_over_meets_the_sandbox(tmp_path: Path) -> None:
     """The probes run with the rights of its process: in its place, under its filter, among its mounts."""
 
     def without_kernel(_: ProofSubject, found: LaunchPlan) -> LaunchPlan:
-        return dataclasses.replace(found, kernel=None, pids=None)
+        return dataclasses.replace(found, vm=MachinePlan(), pids=None)
 
     def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-        return plan(without_kernel)(subject, artifacts)
+        own = Artifact(LAUNCH_INIT.name, LAUNCH_INIT.path("linux/amd64").read_bytes(), "", executable=True)
+        return plan(without_kernel)(subject, (*artifacts, own))
 
     proof = prove(resolver(POLICY, tmp_path / "project"), "vm", weaken=weaken, runs=False, secrets=False)
     found = {each.probe: (each.verdict, each.evidence) for each in proof.outcomes}

@@ -12,7 +12,7 @@ import pytest
 
 from proving import resolver
 from sandwright.launcher import GUEST, LAUNCH
-from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
+from sandwright.launcher.plan import LaunchPlan, MachinePlan, parse_plan, plan_bytes
 from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK, QEMU_FORM
 from sandwright.verify.sandbox import base_environment, materialize
@@ -100,7 +100,9 @@ def test_qemus_machine_has_it_already(tmp_path: Path) -> None:
 def test_a_launcher_without_such_kernels_says_so(tmp_path: Path) -> None:
     (tmp_path / "launch").write_bytes(LAUNCH.path("linux/arm64").read_bytes())
     (tmp_path / "launch").chmod(0o755)
-    for plan in (LaunchPlan(method="bwrap", kernel="linux.uml"), LaunchPlan(method="landlock", kernel="x")):
+    for plan in (
+        LaunchPlan(method=name, vm=MachinePlan(kernel="linux.uml")) for name in ("bwrap", "landlock")
+    ):
         (tmp_path / "launch.plan").write_bytes(plan_bytes(plan))
         ended = subprocess.run(
             ["qemu-aarch64-static", tmp_path / "launch", "true"], capture_output=True, text=True,

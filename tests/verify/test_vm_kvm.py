@@ -24,7 +24,7 @@ from processtrees import below, children, eventually
 from proving import resolver
 from sandwright.errors import RenderError
 from sandwright.host import collect_host
-from sandwright.launcher.plan import parse_plan, plan_bytes
+from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
 from sandwright.methods import registry
 from sandwright.methods.vm import QEMU_FORM
 from sandwright.methods.vm.kvm import VmKvm
@@ -82,11 +82,15 @@ def sandbox(tmp_path: Path, kept: Path) -> Made:
     return made
 
 
+def translated(plan: LaunchPlan) -> LaunchPlan:
+    return dataclasses.replace(plan, vm=dataclasses.replace(plan.vm, accelerator="tcg"))
+
+
 def _translated(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
     def changed(content: bytes) -> bytes:
         found = parse_plan(content)
-        assert found.accelerator == "kvm"
-        return plan_bytes(dataclasses.replace(found, accelerator="tcg"))
+        assert found.vm.accelerator == "kvm"
+        return plan_bytes(translated(found))
 
     return tuple(
         dataclasses.replace(each, content=changed(each.content)) if each.name == "launch.plan" else each
@@ -251,7 +255,7 @@ def test_the_trial_decides_and_ends_in_time() -> None:
 )
 def test_the_probes_hold(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MACHINE, str(kept))
-    translate = plan(lambda _, found: dataclasses.replace(found, accelerator="tcg"))
+    translate = plan(lambda _, found: translated(found))
     proof = prove(
         resolver(POLICY, tmp_path / "project"), QEMU_FORM, weaken=translate, runs=False, secrets=False
     )

@@ -170,9 +170,9 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "a first process that holds none of the host": (
         launcher(
             "bwrap.c",
-            '    add(&all, "--");\n',
-            '    add(&all, "--sync-fd");\n    add(&all, text("%d", open("/", O_RDONLY)));\n'
-            '    add(&all, "--");\n',
+            '    strv_push(&all, "--");\n',
+            '    strv_push(&all, "--sync-fd");\n    strv_push(&all, xasprintf("%d", open("/", O_RDONLY)));\n'
+            '    strv_push(&all, "--");\n',
         ),
         "environment/descriptors environment/open-directories",
     ),
@@ -200,7 +200,7 @@ PORTS: dict[str, tuple[Weaken, str]] = {
         plan(lambda _, whole: replace(whole, localhost=())), "network/localhost: {localhost}",
     ),
     "the loopback as the only address": (
-        launcher("carry.c", "htonl(INADDR_LOOPBACK)", "htonl(INADDR_ANY)"), "network/expose: {expose}",
+        launcher("relay.c", "htonl(INADDR_LOOPBACK)", "htonl(INADDR_ANY)"), "network/expose: {expose}",
     ),
 }  # fmt: skip
 
@@ -235,8 +235,8 @@ def test_without_a_filter_all_that_only_it_refuses_is_red(prove_with: Prove) -> 
 RUNS: dict[str, tuple[Weaken, str]] = {
     "dying with the launcher": (
         several(
-            launcher("keeper.c", "restore();\n        end_run(run);", "restore();\n        (void)run;"),
-            launcher("keeper.c", "take_signal(message.value);", "(void)take_signal;"),
+            launcher("monitor.c", "restore();\n        end_run(run);", "restore();\n        (void)run;"),
+            launcher("monitor.c", "take_signal(message.value);", "(void)take_signal;"),
         ),
         "lifecycle/ghosts lifecycle/killed lifecycle/terminated",
     ),
@@ -268,7 +268,7 @@ def test_a_denied_name_that_is_not_watched(tmp_path: Path) -> None:
 def test_without_the_watcher_time_is_never_up(prove_with: Prove, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "START", 15.0)  # it would sleep for a minute
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
-    unwatched = launcher("keeper.c", "{.it_value.tv_sec = run->plan.time}", "{.it_value.tv_sec = 1000}")
+    unwatched = launcher("monitor.c", "{.it_value.tv_sec = run->plan.time}", "{.it_value.tv_sec = 1000}")
     assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time", *UNWATCHED}
 
 

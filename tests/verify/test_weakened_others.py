@@ -220,8 +220,8 @@ def _argument(old: str, *new: str) -> Weaken:
     """Other options of `docker run` in the place of one."""
 
     def change(_: ProofSubject, whole: LaunchPlan) -> LaunchPlan:
-        changed = [word for each in whole.options for word in (new if each == old else (each,))]
-        return replace(whole, options=tuple(changed))
+        changed = [word for each in whole.engine.options for word in (new if each == old else (each,))]
+        return replace(whole, engine=replace(whole.engine, options=tuple(changed)))
 
     return plan(change)
 

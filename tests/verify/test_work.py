@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,7 @@ PROBE = WorkProbe(
     denied=NearestDenial(script="echo x >kept/file"),
 )
 DONE, DENIED = ScriptEnd(0, "new\n"), ScriptEnd(2, "sh: kept/file: Read-only file system\n")
-LIMITED = PROBE.model_copy(update={"cannot": {"bwrap": WorkLimit(reason="its reason", shows="EPERM")}})
+LIMITED = replace(PROBE, cannot={"bwrap": WorkLimit(reason="its reason", shows="EPERM")})
 
 
 @pytest.mark.parametrize(
@@ -159,8 +161,8 @@ def _one(probe: WorkProbe) -> ProbeOutcome:
         ),
     ],
 )  # fmt: skip
-def test_what_turns_one_red(changes: dict[str, object], verdict: Verdict, evidence: str) -> None:
-    outcome = _one(PROBE.model_copy(update=changes))
+def test_what_turns_one_red(changes: dict[str, Any], verdict: Verdict, evidence: str) -> None:
+    outcome = _one(replace(PROBE, **changes))
     assert (outcome.verdict, evidence in outcome.evidence) == (verdict, True), outcome.evidence
 
 
@@ -198,12 +200,12 @@ def _under_landlock(probe: WorkProbe, without: str = "none") -> ProbeOutcome:
     return outcome
 
 
-READ = PROBE.model_copy(update={"denied": NearestDenial(script="cat secret/file")})
+READ = replace(PROBE, denied=NearestDenial(script="cat secret/file"))
 
 
 def _of_nothing(probe: WorkProbe, denied: NearestDenial) -> WorkProbe:
     """With a denial that no method declares beyond it."""
-    return probe.model_copy(update={"denied": denied.model_copy(update={"feature": ""})})
+    return replace(probe, denied=replace(denied, feature=""))
 
 
 OTHERS = next(probe for probe in work_probes() if probe.name == "work/system/process-list")
@@ -227,7 +229,7 @@ def test_what_a_method_cannot_close_in_a_project_is_closed_beside_it() -> None:
     [
         pytest.param(READ, "filesystem.deny", "was let do", id="nothing is denied"),
         pytest.param(
-            PROBE.model_copy(update={"policy": ('filesystem.write=["$BESIDE/closed/kept"]',)}), "none",
+            replace(PROBE, policy=('filesystem.write=["$BESIDE/closed/kept"]',)), "none",
             "kept was changed", id="all may be written",
         ),
         pytest.param(_of_nothing(PROBE, HOOKS), "none", "was let do", id="the nearest denial itself"),
@@ -243,10 +245,10 @@ def test_a_denial_beside_the_project_can_turn_red(probe: WorkProbe, without: str
 @pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
 @pytest.mark.needs("cc")
 def test_a_denial_that_a_method_cannot_make_has_another_in_its_place() -> None:
-    outcome = _under_landlock(PROBE.model_copy(update={"denied": HOOKS}))
+    outcome = _under_landlock(replace(PROBE, denied=HOOKS))
     assert outcome.verdict is Verdict.PASS, outcome.evidence
     assert "landlock can't enforce filesystem.protect → exit 2" in outcome.evidence
-    (held,) = prove_work(_at("bwrap"), "bwrap", probes=[PROBE.model_copy(update={"denied": HOOKS})])
+    (held,) = prove_work(_at("bwrap"), "bwrap", probes=[replace(PROBE, denied=HOOKS)])
     assert "its nearest denial → exit" in held.evidence
 
 

@@ -13,6 +13,12 @@ from sandwright.adopt.project import ProjectFacts, look
 from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.errors import HostError, RenderError, UsageError
 from sandwright.methods import registry
+from sandwright.outputs import write_output
+from sandwright.policy.collect import collect
+from sandwright.policy.facts import HostEntry
+from sandwright.policy.load import layer, layers_for
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.schema import policy_schema
 
 POLICY = "sandbox.yaml"
 
@@ -49,7 +55,7 @@ class Proposed:
             create(self.directory / POLICY, self.text)
             schema.parent.mkdir(exist_ok=True)
             keep_from_git(schema.parent)
-            schema.write_text(_schema_text(), encoding="utf-8")
+            write_output(str(schema), _schema_text().encode())
         except FileExistsError:
             raise UsageError(f"{self.directory / POLICY} is there already, and stays as it is") from None
         except OSError as error:
@@ -97,11 +103,6 @@ def check(directory: Path, text: str, method: str) -> None:
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
-    from sandwright.policy.collect import collect  # noqa: PLC0415
-    from sandwright.policy.facts import HostEntry  # noqa: PLC0415
-    from sandwright.policy.load import layer, layers_for  # noqa: PLC0415
-    from sandwright.policy.merged import MergedPolicy  # noqa: PLC0415
-
     place = directory.absolute() / POLICY
     registered = registry.registered()
     own = replace(layer(text, file=POLICY, methods=registered), file=str(place))
@@ -161,6 +162,4 @@ def _refuse_others(schema: Path) -> None:
 
 
 def _schema_text() -> str:
-    from sandwright.policy.schema import policy_schema  # noqa: PLC0415
-
     return json.dumps(policy_schema(), indent=2, sort_keys=True) + "\n"

@@ -20,6 +20,7 @@ from sandwright.adopt.tracked import ignored_directories, tracked
 from sandwright.errors import UsageError
 from sandwright.inputs import InputTracker
 from sandwright.places import holds_home
+from sandwright.policy.spelling import checked_path
 from sandwright.policy.worktree import linked_worktree
 
 DEPTH = 3
@@ -103,8 +104,6 @@ def _has_test(directory: Path) -> bool:
 
 def spellable(path: str) -> bool:
     """Whether a policy can name a path of the project, as `$PROJECT/path`."""
-    from sandwright.policy.spelling import checked_path  # noqa: PLC0415
-
     try:
         checked_path(spelled(path))
     except ValueError:

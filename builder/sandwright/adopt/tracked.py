@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath
 
-from sandwright import process
+from sandwright import nested, process
 from sandwright.errors import CommandFailed, ToolMissing
 from sandwright.githistory import OFFLINE, blocking_file
 
@@ -28,11 +28,17 @@ def ignored_directories(directory: Path) -> frozenset[str]:
     return frozenset(path for path in paths if paths.isdisjoint(map(str, PurePosixPath(path).parents)))
 
 
+def _blocking_ignore(directory: Path) -> bool:
+    """Whether Git would wait at a `.gitignore`, such as a pipe; one below `nested.DEPTH` takes its limit."""
+    paths = (directory / path for path in nested.find(str(directory), (".gitignore",)))
+    return any(not path.is_file() and not path.is_dir() for path in paths)
+
+
 def _listed(directory: Path, *options: str) -> list[str]:
     words = [*(word for each in _OWN for word in ("-c", each)), "ls-files", "-z", *options]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environ |= OFFLINE | {"PATH": process.search_path()}
-    if blocking_file(directory):
+    if blocking_file(directory) or ("--exclude-standard" in options and _blocking_ignore(directory)):
         return []
     try:
         listed = process.run("git", *words, cwd=directory, env=environ, timeout=_TIMEOUT, check=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.bridge.access import AccessRule
+from sandwright.documents import strictjson
 from sandwright.policy.values import ShimCommand
 
 SESSION_MARK = "SANDWRIGHT_BRIDGE"
@@ -86,7 +87,7 @@ class Configuration:
     @classmethod
     def from_json(cls, text: bytes) -> Configuration:
         """Read what `to_json` wrote."""
-        data: dict[str, Any] = json.loads(text.decode("utf-8", "surrogateescape"))
+        data: dict[str, Any] = strictjson.loads_record(text.decode("utf-8", "surrogateescape"))
         programs = {
             name: ShimProgram(each["path"], tuple(map(_command, each["allow"])), each["secrets"])
             for name, each in data["programs"].items()

@@ -7,10 +7,13 @@ never there.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from sandwright import process
 from sandwright.errors import RenderError
 from sandwright.policy import values
 
@@ -29,9 +32,28 @@ _DANGEROUS = re.compile(
 
 
 def search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
-    """The host's PATH without relative parts, and without directories that the sandbox may write."""
+    """The host's PATH, with the directories alone that no sandbox and no other user writes.
+
+    Relative ones go, those that this sandbox may write, and those below any project, whose sandbox may have
+    run before.
+    """
     parts = environment.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
-    return ":".join(part for part in parts if part.startswith("/") and not writable(part))
+    return ":".join(
+        part for part in parts if part.startswith("/") and not writable(part) and _unplanted(part)
+    )
+
+
+def _unplanted(directory: str) -> bool:
+    return process.leads(directory, process.below_project) is not None and _own(directory)
+
+
+def _own(directory: str) -> bool:
+    """Whether a directory is this user's or root's, and not to be written by everybody."""
+    try:
+        status = Path(directory).stat()
+    except OSError:
+        return False
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & stat.S_IWOTH
 
 
 def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:

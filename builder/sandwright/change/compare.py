@@ -9,7 +9,7 @@ from sandwright.change.cases import Case, cases
 from sandwright.change.settings import SettingChange, changed_settings
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
-from sandwright.methods import registry
+from sandwright.methods.compare import questions
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.source import PolicySource
 
@@ -67,7 +67,7 @@ def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) ->
     """
     switched = _switched(old, new)
     names = tuple(dict.fromkeys([*methods, *(name for pair in switched for name in pair)]))
-    before, after = registry.questions(old, names), registry.questions(new, names)
+    before, after = questions(old, names), questions(new, names)
     found: list[CaseChange] = []
     refused: dict[str, tuple[str, str]] = {}
     silent = set(methods)

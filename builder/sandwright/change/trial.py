@@ -22,6 +22,7 @@ from sandwright.evaluate.explain.calls import architecture
 from sandwright.evaluate.explain.compare import MethodQuestions
 from sandwright.host import collect_host
 from sandwright.methods import registry
+from sandwright.methods.compare import questions
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.recipe import sandbox_environment
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, attempt
@@ -94,7 +95,7 @@ class _Trial:
     """Why no sandbox can be started."""
 
     def __post_init__(self) -> None:
-        self.questions = [registry.questions(each, [self.method]) for each in self.policies]
+        self.questions = [questions(each, [self.method]) for each in self.policies]
         self.canary = self.stack.enter_context(canary_listener())
 
     def witnesses(self, changes: Sequence[CaseChange]) -> Iterator[Witness]:

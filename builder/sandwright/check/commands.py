@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from sandwright.check.compared import said
+from sandwright.check.compared import match_text
 from sandwright.check.finding import ImageFinding
 from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expanded
 from sandwright.errors import SandwrightError, UsageError
@@ -136,8 +136,8 @@ def _compared(test: CommandTest, name: str, ended: Ended) -> Iterator[ImageFindi
     if ended.how != "exited" or ended.status != test.exit_code:
         yield ImageFinding(RULE, name, f"{ended.describe()}; it has to exit with {test.exit_code}")
     output = ended.stdout.decode("utf-8", "replace")
-    yield from said(name, output, test.expected_output, test.excluded_output, "its output")
-    yield from said(name, ended.stderr, test.expected_error, test.excluded_error, "its standard error")
+    yield from match_text(name, output, test.expected_output, test.excluded_output, "its output")
+    yield from match_text(name, ended.stderr, test.expected_error, test.excluded_error, "its standard error")
 
 
 def _no_archive(*_: object) -> None:

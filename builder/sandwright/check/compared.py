@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sandwright.check.finding import ImageFinding
-from sandwright.check.goregex import NotGo, compile_go
-from sandwright.check.patience import TooLong, search
 from sandwright.check.structure import (
     RULE,
     ContentTest,
@@ -20,6 +19,7 @@ from sandwright.check.structure import (
     expanded,
     relative,
 )
+from sandwright.errors import HostError
 from sandwright.image.tree import FileNode, FileTree
 from sandwright.release.contents import ImageContents
 from sandwright.rootfs.images.source import Image
@@ -53,23 +53,46 @@ def check_structure(tests: StructureTests, image: Image, contents: ImageContents
         yield from _metadata(tests.metadata, config)
 
 
-def said(
+def match_text(
     name: str, text: str, expected: Sequence[str], excluded: Sequence[str], what: str
 ) -> Iterator[ImageFinding]:
-    """Findings for patterns that a text lacks or must not have."""
+    """Findings for patterns of Go's package regexp that a text lacks or must not have."""
+    search = _re2()
     for patterns, wanted in ((expected, True), (excluded, False)):
         for pattern in patterns:
             try:
-                there = search(compile_go(pattern), text)
-            except NotGo as wrong:
-                yield ImageFinding(RULE, name, f"'{pattern}' is no regular expression of Go: {wrong}")
-                continue
-            except TooLong as late:
-                yield ImageFinding(RULE, name, f"whether {what} has '{pattern}' {late}")
+                there = search(pattern, text)
+            except ValueError as error:
+                yield ImageFinding(RULE, name, f"'{pattern}' is no regular expression of Go: {error}")
                 continue
             if there is not wanted:
                 has = "has" if there else "doesn't have"
                 yield ImageFinding(RULE, name, f"{what} {has} '{pattern}'")
+
+
+@cache
+def _re2() -> Callable[[str, str], bool]:
+    """A search with google-re2, which takes time in proportion to the text. Raise HostError without it.
+
+    The search raises ValueError for a pattern that RE2 refuses, with its reason.
+    """
+    try:
+        import re2  # noqa: PLC0415 - an extra: no wheel for musl
+    except ImportError:
+        raise HostError(
+            "structure tests with regular expressions need google-re2: "
+            "pip install 'sandwright[structure-tests]'"
+        ) from None
+    options = re2.Options()
+    options.log_errors = False
+
+    def search(pattern: str, text: str) -> bool:
+        try:
+            return re2.compile(pattern, options).search(text) is not None
+        except re2.error as error:
+            raise ValueError(error.args[0].decode("utf-8", "replace")) from None
+
+    return search
 
 
 def _nameless(test: ExistenceTest | ContentTest) -> Iterator[ImageFinding]:
@@ -129,7 +152,7 @@ def _content(test: ContentTest, tree: FileTree) -> Iterator[ImageFinding]:
     if raw is None:
         yield ImageFinding(RULE, test.name, f"{test.path} is no file")
         return
-    yield from said(test.name, raw.decode("utf-8", "replace"), test.expected, test.excluded, test.path)
+    yield from match_text(test.name, raw.decode("utf-8", "replace"), test.expected, test.excluded, test.path)
 
 
 def _licences(test: LicenseTest, tree: FileTree) -> Iterator[ImageFinding]:
@@ -189,7 +212,7 @@ def _values(what: str, wanted: Sequence[EnvVar], there: Mapping[str, str]) -> It
         if value is None or not (each.is_regex or value == each.value):
             yield _metadatum(f"the {what} {each.key} is {'not set' if value is None else repr(value)}")
         elif each.is_regex:
-            yield from said("metadataTest", value, (each.value,), (), f"the {what} {each.key}")
+            yield from match_text("metadataTest", value, (each.value,), (), f"the {what} {each.key}")
 
 
 def _metadatum(message: str) -> ImageFinding:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.check.finding import ImageFinding
+from sandwright.documents.fields import INDEX, MANIFEST_OR_INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, SandwrightError
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
@@ -17,11 +19,9 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.fields import INDEX, MANIFEST_OR_INDEX
 from sandwright.rootfs.images.blobs import DirectoryBlobs, read
 from sandwright.rootfs.images.layout import LARGEST_DOCUMENT, MOST_DESCRIPTORS
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.tar.limits import DEFAULT
 
 _DEEPEST = 8

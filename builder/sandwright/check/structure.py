@@ -4,73 +4,86 @@
 its name, and is never ignored.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
-from sandwright.document import MAX_BYTES, parse
+from sandwright.documents.decode import decode
+from sandwright.documents.document import MAX_BYTES, FieldErrors, shown_value
+from sandwright.documents.model import ValueCheck
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import UsageError
 from sandwright.reading import read_named
-from sandwright.validation import load_model
 
 RULE = "structure/test"
 _LICENCES = (b"usr/share/doc/", b"/copyright")
 
 
-def _text(value: object) -> object:
+def _text(value: object) -> str:
     """Go takes numbers and truth values for the text that they are written as."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"must be text, not {shown_value(value)}")
+    return str(value)
 
 
-Word = Annotated[str, BeforeValidator(_text)]
+def _words(value: object) -> tuple[str, ...]:
+    """A list of words; a text alone is one."""
+    if not isinstance(value, list | str | int | float):
+        raise ValueError(f"must be text or a list, not {shown_value(value)}")
+    if not isinstance(value, list):
+        return (_text(value),)
+    wrong = [
+        ((index,), f"must be text, not {shown_value(each)}")
+        for index, each in enumerate(value)
+        if not isinstance(each, str | int | float)
+    ]
+    if wrong:
+        raise FieldErrors(wrong)
+    return tuple(map(_text, value))
+
+
+Word = Annotated[str, ValueCheck(_text, raw=True)]
 Pattern = Word
 """A regular expression of Go. One that is none fails its test, and not the file."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class EnvVar(_Part):
+@dataclass(frozen=True, kw_only=True)
+class EnvVar:
     """A variable, label or annotation: its value, or a pattern for it."""
 
     key: Word = ""
     value: Word = ""
-    is_regex: bool = Field(default=False, alias="isRegex")
+    is_regex: bool = field(default=False, metadata={"key": "isRegex"})
 
 
-class CommandTest(_Part):
+@dataclass(frozen=True, kw_only=True)
+class CommandTest:
     """A program to start, and what has to come of it. In schema 1.0.0 `command` has the arguments, too.
 
     `setup` is not supported; `teardown` is read and not run, as by container-structure-test itself.
     """
 
     name: Word = ""
-    command: Word | tuple[Word, ...] = ""
+    command: Annotated[tuple[str, ...], ValueCheck(_words, raw=True)] = ()
     args: tuple[Word, ...] = ()
     setup: tuple[tuple[Word, ...], ...] = ()
     teardown: tuple[tuple[Word, ...], ...] = ()
-    env_vars: tuple[EnvVar, ...] = Field(default=(), alias="envVars")
-    expected_output: tuple[Pattern, ...] = Field(default=(), alias="expectedOutput")
-    excluded_output: tuple[Pattern, ...] = Field(default=(), alias="excludedOutput")
-    expected_error: tuple[Pattern, ...] = Field(default=(), alias="expectedError")
-    excluded_error: tuple[Pattern, ...] = Field(default=(), alias="excludedError")
-    exit_code: int = Field(default=0, alias="exitCode")
+    env_vars: tuple[EnvVar, ...] = field(default=(), metadata={"key": "envVars"})
+    expected_output: tuple[Pattern, ...] = field(default=(), metadata={"key": "expectedOutput"})
+    excluded_output: tuple[Pattern, ...] = field(default=(), metadata={"key": "excludedOutput"})
+    expected_error: tuple[Pattern, ...] = field(default=(), metadata={"key": "expectedError"})
+    excluded_error: tuple[Pattern, ...] = field(default=(), metadata={"key": "excludedError"})
+    exit_code: int = field(default=0, metadata={"key": "exitCode"})
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The program and its arguments."""
-        first = (self.command,) if isinstance(self.command, str) else self.command
-        return (*first, *self.args) if any(first) else ()
+        return (*self.command, *self.args) if any(self.command) else ()
 
     def faults(self) -> Iterator[str]:
         """Why it can't be run as it is written."""
@@ -84,63 +97,68 @@ class CommandTest(_Part):
             yield "setup is not supported here: each command gets the image as it is"
 
 
-class ExistenceTest(_Part):
+@dataclass(frozen=True, kw_only=True)
+class ExistenceTest:
     """A path that has to be there, or must not be."""
 
     name: Word = ""
     path: str = ""
-    should_exist: bool = Field(default=True, alias="shouldExist")
+    should_exist: bool = field(default=True, metadata={"key": "shouldExist"})
     permissions: str = ""
     uid: int = -1
     gid: int = -1
-    is_executable_by: str = Field(default="", alias="isExecutableBy")
+    is_executable_by: str = field(default="", metadata={"key": "isExecutableBy"})
 
 
-class ContentTest(_Part):
+@dataclass(frozen=True, kw_only=True)
+class ContentTest:
     """What a file has to say, and must not."""
 
     name: Word = ""
     path: str = ""
-    expected: tuple[Pattern, ...] = Field(default=(), alias="expectedContents")
-    excluded: tuple[Pattern, ...] = Field(default=(), alias="excludedContents")
+    expected: tuple[Pattern, ...] = field(default=(), metadata={"key": "expectedContents"})
+    excluded: tuple[Pattern, ...] = field(default=(), metadata={"key": "excludedContents"})
 
 
-class LicenseTest(_Part):
+@dataclass(frozen=True, kw_only=True)
+class LicenseTest:
     """Files that must not name the AGPL or the WTFPL; `debian`: those of all packages of Debian's."""
 
     debian: bool = False
     files: tuple[str, ...] = ()
 
 
-class MetadataTest(_Part):
+@dataclass(frozen=True, kw_only=True)
+class MetadataTest:
     """What the configuration has to say.
 
     An absent or empty text asks for nothing. An empty list as entrypoint or cmd asks that there is none.
     """
 
-    env_vars: tuple[EnvVar, ...] = Field(default=(), alias="envVars")
-    unbound_env_vars: tuple[EnvVar, ...] = Field(default=(), alias="unboundEnvVars")
+    env_vars: tuple[EnvVar, ...] = field(default=(), metadata={"key": "envVars"})
+    unbound_env_vars: tuple[EnvVar, ...] = field(default=(), metadata={"key": "unboundEnvVars"})
     labels: tuple[EnvVar, ...] = ()
-    exposed_ports: tuple[Word, ...] = Field(default=(), alias="exposedPorts")
-    unexposed_ports: tuple[Word, ...] = Field(default=(), alias="unexposedPorts")
+    exposed_ports: tuple[Word, ...] = field(default=(), metadata={"key": "exposedPorts"})
+    unexposed_ports: tuple[Word, ...] = field(default=(), metadata={"key": "unexposedPorts"})
     volumes: tuple[str, ...] = ()
-    unmounted_volumes: tuple[str, ...] = Field(default=(), alias="unmountedVolumes")
+    unmounted_volumes: tuple[str, ...] = field(default=(), metadata={"key": "unmountedVolumes"})
     entrypoint: tuple[Word, ...] | None = None
     cmd: tuple[Word, ...] | None = None
     workdir: str = ""
     user: Word = ""
 
 
-class RunOptions(_Part):
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
     """How commands are started. `privileged`, terminals, capabilities and mounts are not supported."""
 
     user: Word = ""
     privileged: bool = False
-    tty: bool = Field(default=False, alias="allocateTty")
-    env_vars: tuple[Word, ...] = Field(default=(), alias="envVars")
-    env_file: str = Field(default="", alias="envFile")
+    tty: bool = field(default=False, metadata={"key": "allocateTty"})
+    env_vars: tuple[Word, ...] = field(default=(), metadata={"key": "envVars"})
+    env_file: str = field(default="", metadata={"key": "envFile"})
     capabilities: tuple[Word, ...] = ()
-    bind_mounts: tuple[Word, ...] = Field(default=(), alias="bindMounts")
+    bind_mounts: tuple[Word, ...] = field(default=(), metadata={"key": "bindMounts"})
 
     def faults(self) -> Iterator[str]:
         """What of it is not done here."""
@@ -167,17 +185,18 @@ class RunOptions(_Part):
         return found | {name: os.environ[name] for name in self.env_vars if os.environ.get(name)}
 
 
-class StructureTests(_Part):
+@dataclass(frozen=True, kw_only=True)
+class StructureTests:
     """One file of tests."""
 
-    schema_version: Literal["1.0.0", "2.0.0"] = Field(alias="schemaVersion")
-    global_env_vars: tuple[EnvVar, ...] = Field(default=(), alias="globalEnvVars")
-    commands: tuple[CommandTest, ...] = Field(default=(), alias="commandTests")
-    existence: tuple[ExistenceTest, ...] = Field(default=(), alias="fileExistenceTests")
-    content: tuple[ContentTest, ...] = Field(default=(), alias="fileContentTests")
-    metadata: MetadataTest | None = Field(default=None, alias="metadataTest")
-    licences: tuple[LicenseTest, ...] = Field(default=(), alias="licenseTests")
-    options: RunOptions = Field(default=RunOptions(), alias="containerRunOptions")
+    schema_version: Literal["1.0.0", "2.0.0"] = field(metadata={"key": "schemaVersion"})
+    global_env_vars: tuple[EnvVar, ...] = field(default=(), metadata={"key": "globalEnvVars"})
+    commands: tuple[CommandTest, ...] = field(default=(), metadata={"key": "commandTests"})
+    existence: tuple[ExistenceTest, ...] = field(default=(), metadata={"key": "fileExistenceTests"})
+    content: tuple[ContentTest, ...] = field(default=(), metadata={"key": "fileContentTests"})
+    metadata: MetadataTest | None = field(default=None, metadata={"key": "metadataTest"})
+    licences: tuple[LicenseTest, ...] = field(default=(), metadata={"key": "licenseTests"})
+    options: RunOptions = field(default=RunOptions(), metadata={"key": "containerRunOptions"})
 
     def tests_nothing(self) -> bool:
         """Whether no test is in it that could fail."""
@@ -201,8 +220,8 @@ def read_tests(path: Path) -> StructureTests:
 
     Raise UsageError when it can't be read or tests nothing, DocumentError with the places of what is wrong.
     """
-    document = parse(_read(path), file=str(path))
-    tests = load_model(StructureTests, replace(document, data=_without_nothing(document.data)))
+    document = parse_yaml(_read(path), file=str(path))
+    tests = decode(StructureTests, replace(document, data=_without_nothing(document.data)))
     if tests.tests_nothing():
         raise UsageError(f"{path}: it has no test that could fail")
     return tests

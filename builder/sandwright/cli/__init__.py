@@ -10,8 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+from sandwright.cli.program import main as run_command_line
+from sandwright.lazy import load
+
 if TYPE_CHECKING:
     from sandwright.cli.tasks import namespace
 
@@ -28,9 +31,7 @@ def main() -> None:
     code: object = None
     try:
         try:
-            from sandwright.cli.program import main as program  # noqa: PLC0415 - `namespace` needs none of it
-
-            code = program(sys.argv[1:]) or None
+            code = run_command_line(sys.argv[1:]) or None
         except SystemExit as end:
             code = end.code
         sys.stdout.flush()
@@ -63,6 +64,4 @@ def __getattr__(name: str) -> object:
     """Import the tasks when they are asked for: all of them cost more than a run may take."""
     if name != "namespace":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sandwright.cli.tasks import namespace as tasks  # noqa: PLC0415
-
-    return tasks
+    return load(".tasks:namespace", __name__)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright import places
+from sandwright.api import Policy
 from sandwright.cli import console
-
-if TYPE_CHECKING:
-    from sandwright.methods.user.setup import AccountPlan
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.policy.rules import PathRule
+from sandwright.cli.policy_arguments import request_for
+from sandwright.cli.trust import require_secrets, require_trust
+from sandwright.methods.user.render import account_for, account_of
+from sandwright.methods.user.setup import AccountPlan, Workspace, plan_account, plan_removal
+from sandwright.policy.reserved import closed_paths
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
+from sandwright.session import persistent
 
 NOT_DONE = 3
 """The exit status after only showing a plan."""
@@ -23,13 +28,6 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
 
     Raise UsageError for a stranger's policy that nobody approved: what it lets be written is shared.
     """
-    from sandwright.api import Policy  # noqa: PLC0415
-    from sandwright.cli.arguments import request_for  # noqa: PLC0415
-    from sandwright.cli.trust import require_secrets, require_trust  # noqa: PLC0415
-    from sandwright.methods.user.render import account_of  # noqa: PLC0415
-    from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
-    from sandwright.session import persistent  # noqa: PLC0415
-
     request = request_for(policy)
     loaded = Policy.load(policy)
     project_path = loaded.facts().project
@@ -45,7 +43,10 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
         if rule.kind == "write" and (rule.origin == "listed" or _is_repository(rule, resolved))
     ]
     others = tuple(path for path in written if not path.is_relative_to(project))
-    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid()))
+    facts = resolved.facts
+    homes = (facts, replace(facts, home=places.account_home() or facts.home))
+    closed = frozenset(path for each in homes for path in closed_paths(each))
+    plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid(), closed))
     return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
 
 
@@ -56,9 +57,6 @@ def _is_repository(rule: PathRule, policy: ResolvedPolicy) -> bool:
 
 def account_remove(*, project: str = ".", yes: bool = False) -> int:
     """Remove a project's account with its home; its files in the project go to the project's owner."""
-    from sandwright.methods.user.render import account_for  # noqa: PLC0415
-    from sandwright.methods.user.setup import plan_removal  # noqa: PLC0415
-
     plan = plan_removal(account_for(os.path.realpath(project), os.geteuid()))
     return _shown(plan, yes=yes, nothing=f"{plan.account} is gone")
 

@@ -8,20 +8,18 @@ lie in a project that somebody else made, so nothing is written or removed throu
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright.documents import strictjson
 from sandwright.errors import UsageError
+from sandwright.outputs import write_output
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.rendered import Rendered
 from sandwright.visible import one_line
-
-if TYPE_CHECKING:
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
 
 MANIFEST = "manifest.json"
 """Beside a method's artifacts: the digest of each."""
@@ -51,15 +49,9 @@ class Changes:
 
     def apply(self) -> None:
         """Write and remove. Raise UsageError when the file system refuses."""
-        from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
-
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
             for artifact in self.written:
-                target = self.directory / artifact.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(target, artifact.content)
-                target.chmod(artifact.mode)
+                write_output(str(self.directory / artifact.name), artifact.content, mode=artifact.mode)
             for name in self.removed:
                 self._remove(name)
         except OSError as error:
@@ -75,8 +67,6 @@ class Changes:
 
 def changes(rendered: Rendered, directory: Path) -> Changes:
     """How a directory differs from the rendered artifacts. Raise UsageError for a symbolic link."""
-    from sandwright.render.artifact import json_artifact  # noqa: PLC0415
-
     digests = {artifact.name: artifact.digest for artifact in rendered.artifacts}
     document = {"method": rendered.method, "artifacts": digests}
     manifest = json_artifact(MANIFEST, document, "digests of the artifacts")
@@ -149,7 +139,7 @@ def _mode(directory: Path, artifact: Artifact) -> bool:
 def _recorded(manifest: bytes) -> Mapping[str, str]:
     """The digests of an earlier manifest; none when it is no manifest."""
     try:
-        found = json.loads(manifest)["artifacts"]
+        found = strictjson.loads(manifest)["artifacts"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}

@@ -7,8 +7,13 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from sandwright import foreground
+from sandwright.bridge.check import given
+from sandwright.bridge.grammar import Refused, compile_grammar, entry_text
+from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.start import serve
 from sandwright.cli import console
-from sandwright.cli.arguments import load_policy, request_for
+from sandwright.cli.policy_arguments import load_policy, request_for
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
 
@@ -21,9 +26,6 @@ def bridge(
     words: Sequence[str],
 ) -> int:
     """Run a rendered launcher beside a bridge; give its exit status."""
-    from sandwright import foreground  # noqa: PLC0415
-    from sandwright.bridge.start import serve  # noqa: PLC0415
-
     if not words:
         raise UsageError("give a command to run, behind --")
     request = request_for(policy, set)
@@ -40,10 +42,6 @@ def shim_check(
     words: Sequence[str],
 ) -> None:
     """Show the host's side of a shim's call; without a call, what each shim lets through."""
-    from sandwright.bridge.check import given  # noqa: PLC0415
-    from sandwright.bridge.grammar import Refused, compile_grammar, entry_text  # noqa: PLC0415
-    from sandwright.bridge.profiles import profile_of  # noqa: PLC0415
-
     resolved = load_policy(request_for(policy, set)).resolve()
     shims = resolved.credentials.shims
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}

@@ -5,16 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.cli.arguments import image_path
 from sandwright.errors import UsageError
-
-if TYPE_CHECKING:
-    from sandwright.rootfs.bundles.bundle import Bundle
-    from sandwright.rootfs.images.source import Image
-    from sandwright.rootfs.minimal.minimal import MinimalBundle
+from sandwright.host import collect_host
+from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
+from sandwright.rootfs.bundles.convert import BundleOptions
+from sandwright.rootfs.images.source import Image, open_image
+from sandwright.rootfs.minimal.minimal import MinimalBundle, MinimalOptions, write_minimal_bundle
 
 SHOWN = 20
 """How many open questions are printed; `why.json` has them all."""
@@ -37,10 +36,6 @@ def bundle(
     words: Sequence[str],
 ) -> None:
     """Make an OCI runtime bundle of an image; `words` replace the image's command."""
-    from sandwright.rootfs.bundles.bundle import write_bundle  # noqa: PLC0415
-    from sandwright.rootfs.bundles.convert import BundleOptions  # noqa: PLC0415
-    from sandwright.rootfs.minimal.minimal import MinimalOptions, write_minimal_bundle  # noqa: PLC0415
-
     source = _open(image, platform, ref, Path(output))
     architecture = source.platform.architecture
     name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
@@ -74,9 +69,6 @@ def bundle(
 
 def _open(image: str, platform: str, ref: str, output: Path) -> Image:
     """A built image by its name, or an image by its path."""
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
-
     path = image_path(image, output)
     try:
         return open_image(path, platform=platform or None, ref=ref or None)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from sandwright.change.compare import compare
+from sandwright.change.pair import PolicyPair, read_pair
+from sandwright.change.report import ChangeReport, as_json, as_markdown, as_sarif, as_text
+from sandwright.change.trial import prover, witnesses
 from sandwright.checked import Checked
 from sandwright.cli import console
+from sandwright.cli.timelimit import TimeLimitExceeded, time_limit
 from sandwright.errors import PolicyWidened, UsageError, VerdictError
-
-if TYPE_CHECKING:
-    from sandwright.change.pair import PolicyPair
-    from sandwright.change.report import ChangeReport
+from sandwright.methods import registry
+from sandwright.outputs import write_output
+from sandwright.policy.values import duration
 
 
 def diff(
@@ -35,11 +38,6 @@ def diff(
     Raise PolicyWidened where more is allowed, VerdictError where a sandbox did otherwise than was said or the
     time was up.
     """
-    from sandwright.change.pair import read_pair  # noqa: PLC0415
-    from sandwright.change.report import as_json, as_markdown, as_sarif, as_text  # noqa: PLC0415
-    from sandwright.check.patience import TooLong, time_limit  # noqa: PLC0415
-    from sandwright.outputs import write_output  # noqa: PLC0415
-
     if not new and not revisions:
         raise UsageError("usage: sandwright diff OLD NEW, or sandwright diff --revisions OLD [NEW]")
     try:
@@ -48,7 +46,7 @@ def diff(
                 old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
             )
             report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
-    except TooLong:
+    except TimeLimitExceeded:
         raise VerdictError(f"the policies could not be compared within {time}") from None
     for line in as_text(report):
         console.line(line)
@@ -67,8 +65,6 @@ def diff(
 
 
 def _seconds(time: str) -> int:
-    from sandwright.policy.values import duration  # noqa: PLC0415
-
     try:
         return duration(f"{time}s" if time.isdigit() else time)
     except ValueError as error:
@@ -76,11 +72,6 @@ def _seconds(time: str) -> int:
 
 
 def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, new: str) -> ChangeReport:
-    from sandwright.change.compare import compare  # noqa: PLC0415
-    from sandwright.change.report import ChangeReport  # noqa: PLC0415
-    from sandwright.change.trial import prover, witnesses  # noqa: PLC0415
-    from sandwright.methods import registry  # noqa: PLC0415
-
     before, after = pair.resolve()
     explained = [name for name in registry.policy_names() if registry.method(name).parts.read_back]
     found = compare(before, after, [*asked] or explained)

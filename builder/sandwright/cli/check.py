@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright.check import report
+from sandwright.check.finding import Waiver
+from sandwright.check.image import CheckResult
+from sandwright.check.image import check_image as run_checks
+from sandwright.check.structure import read_tests
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import image_path
 from sandwright.errors import UsageError, VerdictError
-
-if TYPE_CHECKING:
-    from sandwright.check.image import CheckResult
+from sandwright.outputs import write_output
+from sandwright.rootfs.images.source import list_images
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
@@ -33,12 +36,6 @@ def check_image(
     junit: str = "",
 ) -> Checked:
     """Audit every image that fits. Raise VerdictError for findings that are errors."""
-    from sandwright.check import report  # noqa: PLC0415
-    from sandwright.check.finding import Waiver  # noqa: PLC0415
-    from sandwright.check.image import check_image as run_checks  # noqa: PLC0415
-    from sandwright.check.structure import read_tests  # noqa: PLC0415
-    from sandwright.outputs import write_output  # noqa: PLC0415
-
     path = image_path(image, Path(output))
     waivers = [Waiver.parse(text) for text in accept or ()]
     tests = [read_tests(Path(file)) for file in structure or ()]
@@ -88,8 +85,6 @@ def _show(checked: CheckResult) -> None:
 
 def _images(path: Path, platform: str, ref: str, other: list[str]) -> Iterator[str]:
     """The digests of all images that fit; those of other systems are only named in `other`."""
-    from sandwright.rootfs.images.source import list_images  # noqa: PLC0415
-
     for each in list_images(path, platform=platform or None, ref=ref or None):
         if each.platform.os == "linux":
             yield each.digest

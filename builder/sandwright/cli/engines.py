@@ -13,26 +13,35 @@ from typing import TYPE_CHECKING, Literal
 
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import (
-    RegistrySettingsFactory,
-    catalogue_of,
-    fetcher,
-    registry_settings,
-    source_date_epoch,
-)
+from sandwright.cli.arguments import source_date_epoch
+from sandwright.cli.image_arguments import RegistrySettingsFactory, catalogue_of, fetcher, registry_settings
 from sandwright.cli.locks import relock
 from sandwright.errors import UsageError, VerdictError
+from sandwright.host import MachineFacts, collect_host
+from sandwright.image.build import SkippedImage
+from sandwright.image.documents import architecture
+from sandwright.image.engines.build import (
+    BuildRequest,
+    EngineBuiltImage,
+    build_in_engine,
+    describe_build,
+    embedded,
+    render_context,
+    render_text,
+)
+from sandwright.image.engines.contract import BuildEngine
+from sandwright.image.engines.docker import DockerBuilder
+from sandwright.image.engines.podman import PodmanBuilder
+from sandwright.image.engines.trees import compare, explained, read_files, unexplained
+from sandwright.progress import Progress
+from sandwright.rootfs.images.source import open_image
+from sandwright.runtime.dockerd import docker_client
+from sandwright.verify.smoke.inengine import Open, open_docker, open_podman, smoke_in_engine
+from sandwright.verify.smoke.merge import merge_reports
+from sandwright.verify.smoke.report import ImageReport, read_report, write_report
 
 if TYPE_CHECKING:
     from docker import DockerClient
-
-    from sandwright.host import MachineFacts
-    from sandwright.image.build import SkippedImage
-    from sandwright.image.engines.build import BuildRequest, EngineBuiltImage
-    from sandwright.image.engines.contract import BuildEngine
-    from sandwright.progress import Progress
-    from sandwright.verify.smoke.inengine import Open
-    from sandwright.verify.smoke.report import ImageReport
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,6 @@ class CliArguments:
         self, host: MachineFacts, progress: Progress, *, output: Path, registry: RegistrySettingsFactory
     ) -> BuildRequest:
         """The same, resolved. No platform means this machine's."""
-        from sandwright.image.engines.build import BuildRequest  # noqa: PLC0415
-
         return BuildRequest(
             catalogue_of(self.definitions, self.names),
             self.names,
@@ -101,9 +108,6 @@ def dockerfile(
     frozen: bool = False,
 ) -> None:
     """Render the Dockerfile of an image, and, with --to, everything that it needs for a build."""
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.image.engines.build import render_context, render_text  # noqa: PLC0415
-
     host = collect_host()
     chosen = platform or host.platform
     arguments = CliArguments(images, [name], [chosen], mirror, builder, frozen)
@@ -122,9 +126,6 @@ def build_with_engine(
     arguments: CliArguments, options: EngineBuildOptions, *, output: Path, registry: RegistrySettingsFactory
 ) -> Checked | None:
     """Build, compare and smoke-test images, and show the outcome. Raise VerdictError unless all is green."""
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.image.engines.build import describe_build  # noqa: PLC0415
-
     started = time.monotonic()
     host = collect_host()
     with console.watching() as progress:
@@ -168,15 +169,11 @@ def _built(
     skipped: list[SkippedImage],
     progress: Progress,
 ) -> _Done:
-    from sandwright.image.engines.build import build_in_engine  # noqa: PLC0415
-
     leave_out = None if options.strict else skipped.append
     built = build_in_engine(request, engine, own=host.platform, leave_out=leave_out, progress=progress)
     different = _compare(request, engine, built, progress) if options.compare else []
     report = None
     if options.smoke and built:
-        from sandwright.verify.smoke.inengine import smoke_in_engine  # noqa: PLC0415
-
         report = smoke_in_engine(
             built, request.catalogue, engine, start(), host=host, output=request.output, progress=progress
         )
@@ -185,9 +182,6 @@ def _built(
 
 def _write(report: ImageReport, where: Path, engine: BuildEngine, repository: str) -> None:
     """Write the report, with earlier results of other images that the engine still has."""
-    from sandwright.image.documents import architecture  # noqa: PLC0415
-    from sandwright.verify.smoke.merge import merge_reports  # noqa: PLC0415
-    from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
 
     def digest_of(image: str, platform: str) -> str | None:
         found = engine.find(f"{repository}/{image}:{architecture(platform)}")
@@ -202,27 +196,19 @@ def _opened(
 ) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
     """The engine, and a function that connects to it for smoke tests."""
     if options.engine == "docker":
-        from sandwright.image.engines.docker import DockerBuilder  # noqa: PLC0415
-        from sandwright.runtime.dockerd import docker_client  # noqa: PLC0415
-
         with docker_client() as client:
             yield DockerBuilder(client, cache=not options.again), functools.partial(_start_docker, client)
         return
-    from sandwright.image.engines.podman import PodmanBuilder  # noqa: PLC0415
 
     name: Literal["podman", "buildah"] = "podman" if options.engine == "podman" else "buildah"
     yield PodmanBuilder(name, host), functools.partial(_start_podman, host)
 
 
 def _start_docker(client: DockerClient) -> Open:
-    from sandwright.verify.smoke.inengine import open_docker  # noqa: PLC0415 - only who starts images pays for it
-
     return functools.partial(open_docker, client)
 
 
 def _start_podman(host: MachineFacts) -> Open:
-    from sandwright.verify.smoke.inengine import open_podman  # noqa: PLC0415
-
     return functools.partial(open_podman, host, ())
 
 
@@ -230,11 +216,6 @@ def _compare(
     request: BuildRequest, engine: BuildEngine, built: Sequence[EngineBuiltImage], progress: Progress
 ) -> list[str]:
     """A line for each unexplained difference from the image of the embedded builder."""
-    from sandwright.image.documents import architecture  # noqa: PLC0415
-    from sandwright.image.engines.build import embedded  # noqa: PLC0415
-    from sandwright.image.engines.trees import compare, explained, read_files, unexplained  # noqa: PLC0415
-    from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
-
     names = list(dict.fromkeys(each.name for each in built))
     made = embedded(request, request.catalogue, names, progress=progress)
     lines = []

@@ -10,6 +10,10 @@ from pathlib import Path
 from sandwright.cli import console
 from sandwright.cli.arguments import read_file
 from sandwright.errors import UsageError
+from sandwright.evaluate.sbpl.command import evaluate_batch
+from sandwright.evaluate.sbpl.command import evaluate_command as evaluate_sbpl
+from sandwright.evaluate.sbpl.imports import FileImporter
+from sandwright.seccomp.command import evaluate_command as evaluate_seccomp
 
 
 def sbpl_eval(
@@ -25,9 +29,6 @@ def sbpl_eval(
     json: bool = False,
 ) -> None:
     """Show whether a Seatbelt profile allows an operation, and which rule at which line decides."""
-    from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command  # noqa: PLC0415
-    from sandwright.evaluate.sbpl.imports import FileImporter  # noqa: PLC0415
-
     directories = [Path(each) for each in include or ()]
     for each in directories:
         if not each.is_dir():
@@ -41,7 +42,7 @@ def sbpl_eval(
         raise UsageError(
             "usage: sandwright sbpl-eval PROFILE.sb OPERATION [--resource KEY=VALUE ...] [-D KEY=VALUE ...]"
         )
-    text, answer_json = evaluate_command(
+    text, answer_json = evaluate_sbpl(
         read_file(profile),
         operation,
         file=profile,
@@ -64,13 +65,11 @@ def seccomp_eval(
     json: bool = False,
 ) -> None:
     """Show what a seccomp profile does with a system call, and by which rule."""
-    from sandwright.seccomp.command import evaluate_command  # noqa: PLC0415
-
     if not profile or not syscall:
         raise UsageError(
             "usage: sandwright seccomp-eval PROFILE.json SYSCALL [ARG ...] [--arch ARCH] [--cap CAP_X ...]"
         )
-    answer = evaluate_command(read_file(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
+    answer = evaluate_seccomp(read_file(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
     console.lines(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
 
 

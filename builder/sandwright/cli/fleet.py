@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections import deque
 from collections.abc import Iterator, Sequence
-from time import monotonic
-from typing import TYPE_CHECKING
 
 from sandwright.cli.running import request_of
 from sandwright.errors import UsageError
+from sandwright.lazy import load
 from sandwright.methods.fleets import Counts, Outcome
 from sandwright.session import fleet as session
 from sandwright.session.fleet import RETRIES, FleetSize, FleetView, FollowedFleet
 from sandwright.visible import say, visible
 
-if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.table import Table
-
 FAILED = 6
 """The exit status where a run's was not 0."""
 
-_SHOWN = 10
-_CELL = 60
-_LINE = 500
+CELL = 60
+LINE = 500
 
 
 def fleet(
@@ -95,12 +88,8 @@ def _viewing(followed: FollowedFleet) -> Iterator[FleetView]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.live import Live  # noqa: PLC0415
-
-    drawn = Console(stderr=True, highlight=False)
-    with Live(console=drawn, auto_refresh=False, transient=True) as live:
-        yield _Drawn(live, followed)
+    with load("sandwright.cli.fleet_drawing:viewing")(followed) as view:
+        yield view
 
 
 def ended(outcome: Outcome) -> str:
@@ -112,7 +101,7 @@ def ended(outcome: Outcome) -> str:
     reason = f" ({attempt.reason})" if attempt.reason not in ("", "Completed", "Error") else ""
     took = "" if attempt.seconds is None else f" in {attempt.seconds} s"
     tries = f", attempt {outcome.attempts}" if outcome.attempts > 1 else ""
-    return one_line(f"{status}{reason}{took}{tries}", _LINE)
+    return one_line(f"{status}{reason}{took}{tries}", LINE)
 
 
 def one_line(text: str, most: int) -> str:
@@ -123,72 +112,18 @@ def one_line(text: str, most: int) -> str:
 def last_line(output: bytes | None) -> str:
     """The last line of an output, to be shown."""
     tail = (output or b"")[-4096:].decode(errors="replace").splitlines()
-    return next((one_line(line, _CELL) for line in reversed(tail) if line.strip()), "")
+    return next((one_line(line, CELL) for line in reversed(tail) if line.strip()), "")
 
 
 class _Lines:
     """For logs: a line for each run when it is over."""
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
-        row = one_line(" ".join(words), _CELL)
+        row = one_line(" ".join(words), CELL)
         say(f"run {outcome.index}{' ' * bool(row)}{row}: {ended(outcome)}")
 
     def counted(self, counts: Counts) -> None:
         pass
 
     def noted(self, text: str) -> None:
-        say(one_line(text, _LINE))
-
-
-class _Drawn:
-    """For terminals: how far it is, and the last runs that ended."""
-
-    def __init__(self, live: Live, followed: FollowedFleet) -> None:
-        self._live = live
-        self._followed = followed
-        self._began = monotonic()
-        self._last: deque[tuple[str, str, str, str]] = deque(maxlen=_SHOWN)
-        self._counts = Counts(len(followed.results.known), 0, 0)
-        self._note = ""
-
-    def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
-        row = one_line(" ".join(words), _CELL)
-        self._last.append((str(outcome.index), row, ended(outcome), last_line(outcome.output)))
-        self._draw()
-
-    def counted(self, counts: Counts) -> None:
-        self._counts = counts
-        self._draw()
-
-    def noted(self, text: str) -> None:
-        self._note = one_line(text, _LINE)
-        self._draw()
-
-    def _draw(self) -> None:
-        self._live.update(self._table(), refresh=True)
-
-    def _table(self) -> Table:
-        from rich.box import SIMPLE  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
-
-        counts, known = self._counts, self._followed.results.known
-        failed = sum(status != 0 for status in known.values())
-        seconds = int(monotonic() - self._began)
-        title = (
-            f"fleet {self._followed.name}: {len(known)} of {self._followed.fleet.count} over, "
-            f"{failed} failed, "
-            f"{counts.running} running, {seconds // 60}:{seconds % 60:02}"
-        )
-        grid = Table(
-            *("run", "row", "end", "last line"),
-            box=SIMPLE,
-            title=Text(title),
-            title_justify="left",
-            caption=Text(self._note) if self._note else None,
-            caption_justify="left",
-            pad_edge=False,
-        )
-        for row in self._last:
-            grid.add_row(*(Text(cell) for cell in row))
-        return grid
+        say(one_line(text, LINE))

@@ -7,26 +7,31 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sandwright.checked import Checked
-from sandwright.cli import console
-from sandwright.cli.arguments import catalogue_of, fetcher, registry_settings, source_date_epoch
+from sandwright.cli import console, engines
+from sandwright.cli.arguments import source_date_epoch
+from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
 from sandwright.cli.locks import relock
 from sandwright.errors import VerdictError
+from sandwright.host import collect_host
+from sandwright.image.build import BuiltImage, SkippedImage
+from sandwright.image.build import build_images as build
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.export import save_archive
+from sandwright.image.plan import plan_build
+from sandwright.policy.trusted import BUILD
 from sandwright.progress import Progress
-
-if TYPE_CHECKING:
-    from sandwright.image.build import BuiltImage, SkippedImage
-    from sandwright.image.definition import ImageDefinition
-    from sandwright.verify.smoke.report import ImageReport
+from sandwright.setup import plan_setup
+from sandwright.verify.smoke.merge import in_layouts, merge_reports
+from sandwright.verify.smoke.report import ImageReport, columns, read_report, table, write_report
+from sandwright.verify.smoke.run import smoke_images
+from sandwright.verify.smoke.target import SmokeTarget
 
 
 def setup(*, group: Sequence[str] | None = None, dry_run: bool = False) -> None:
     """List the packages of the distribution that are needed, and install them. Needs root or sudo."""
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.setup import plan_setup  # noqa: PLC0415
-
     plan = plan_setup(group or ("build", "smoke"), collect_host())
     for line in plan.describe():
         console.line(f"setup: {line}")
@@ -60,13 +65,8 @@ def build_images(
     logins: str = "",
 ) -> Checked | None:
     """Build images for all their platforms, unpack them, and smoke-test them under every runtime."""
-    from sandwright.image.build import build_images as build  # noqa: PLC0415
-    from sandwright.image.plan import plan_build  # noqa: PLC0415
-
     registry = functools.partial(registry_settings, insecure or (), authorities, logins)
     if engine or builder or compare:
-        from sandwright.cli import engines  # noqa: PLC0415 - only for --engine
-
         given = {"runtime": runtime, "require": require, "verify": verify}
         options = engines.EngineBuildOptions(
             engine, smoke=smoke, compare=compare, strict=strict, again=again, dry_run=dry_run
@@ -129,10 +129,6 @@ def export_image(
     output: str = "",
 ) -> None:
     """Write a built image as one archive that `docker load` and `podman load` take."""
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.image.export import save_archive  # noqa: PLC0415
-    from sandwright.policy.trusted import BUILD  # noqa: PLC0415
-
     platform = platform or collect_host().platform
     target = Path(to or f"{name}-{platform.rpartition('/')[2]}.tar")
     reference = reference or f"sandwright/{name}:latest"
@@ -151,11 +147,6 @@ def _smoke(
     again: bool,
     progress: Progress,
 ) -> ImageReport:
-    from sandwright.verify.smoke.merge import in_layouts, merge_reports  # noqa: PLC0415
-    from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
-    from sandwright.verify.smoke.run import smoke_images  # noqa: PLC0415
-    from sandwright.verify.smoke.target import SmokeTarget  # noqa: PLC0415
-
     targets = [
         SmokeTarget(
             image.name,
@@ -194,8 +185,6 @@ def _show(
     seconds: float,
 ) -> None:
     """Print the final table and its notes. Raise VerdictError unless all is green."""
-    from sandwright.verify.smoke.report import columns, table  # noqa: PLC0415
-
     if report is None:
         rows = [
             [

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright.adopt.init import Proposed, propose
 from sandwright.cli import console
 from sandwright.visible import one_line
-
-if TYPE_CHECKING:
-    from sandwright.adopt.init import Proposed
 
 NOT_WRITTEN = 3
 """The exit status after only showing a policy."""
@@ -18,8 +15,6 @@ NOT_WRITTEN = 3
 
 def init(*, directory: str = ".", method: str = "", agent: str = "", yes: bool = False) -> int:
     """Propose a policy for a project, and write it after a yes; give the exit status."""
-    from sandwright.adopt.init import propose  # noqa: PLC0415
-
     found = propose(Path(directory), method=method, agent=agent)
     console.write(found.text)
     sys.stdout.flush()

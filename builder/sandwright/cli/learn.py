@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.errors import UsageError, VerdictError
+from sandwright.learn import profile
+from sandwright.learn.attempt import RecordedCommand, recording_method
+from sandwright.learn.learn import WIDER, Learned, Learner
+from sandwright.learn.proposal import difference
+from sandwright.learn.tables import KEPT
+from sandwright.outputs import write_output
 from sandwright.places import above
+from sandwright.session.denials import line as shown
+from sandwright.session.records import Record, lines, read
 from sandwright.visible import say
-
-if TYPE_CHECKING:
-    from sandwright.learn.learn import Learned, Learner
-    from sandwright.session.records import Record
 
 _MOST_LINES = 40
 
@@ -37,9 +40,6 @@ def learn(
 
     Raise VerdictError where the command doesn't pass under it.
     """
-    from sandwright.learn.attempt import RecordedCommand  # noqa: PLC0415
-    from sandwright.learn.learn import WIDER, Learner  # noqa: PLC0415
-
     if not words and not merge:
         raise UsageError("give a command to learn from, behind --, or records of earlier runs by --merge")
     named = [each.partition("=")[0] for each in set]
@@ -69,8 +69,6 @@ def learn(
 
 def _merged(file: Path) -> Record:
     """A record of an earlier run. Raise UsageError for one that holds no call."""
-    from sandwright.session.records import read  # noqa: PLC0415
-
     record = read(file)
     if not (record.accesses or record.contacts or record.calls or record.hosts):
         raise UsageError(f"{file} is no record of a run: no call is in it")
@@ -89,19 +87,12 @@ def _apart(file: Path, learner: Learner) -> Path:
 
 
 def _keep(file: Path, learned: Learned) -> None:
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
-    from sandwright.session.records import lines  # noqa: PLC0415
-
     text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
-    write_atomically(file, text.encode())
+    write_output(str(file), text.encode())
 
 
 def _show(file: Path, learned: Learned, *, write: bool) -> None:
     """The change of the policy's file, which is written where that was asked for."""
-    from sandwright.learn.attempt import recording_method  # noqa: PLC0415
-    from sandwright.learn.proposal import difference  # noqa: PLC0415
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
-
     old = file.read_text(encoding="utf-8") if file.exists() else None
     new = learned.proposal.edit(f"schema: 1\nmethod: {recording_method()}\n" if old is None else old)
     for line in difference(old, new, file.name).splitlines():
@@ -109,13 +100,11 @@ def _show(file: Path, learned: Learned, *, write: bool) -> None:
     if write and learned.passed is not False and not learned.first:
         if file.is_symlink():
             raise UsageError(f"{file} is a symbolic link: nothing is written through one")
-        write_atomically(file, new.encode())
+        write_output(str(file), new.encode())
         say(f"{file} is written")
 
 
 def _told(learner: Learner, learned: Learned) -> Iterator[str]:
-    from sandwright.learn import profile  # noqa: PLC0415
-
     seen = sum(each.seen for each in learned.records)
     paths = len({access.real for each in learned.records for access in each.accesses})
     yield f"recorded: {seen} calls with paths, {paths} paths, {len(learned.records)} runs"
@@ -138,9 +127,6 @@ def _told(learner: Learner, learned: Learned) -> Iterator[str]:
 
 def _asked(learner: Learner, learned: Learned) -> Iterator[str]:
     """What was asked for and is not granted, with the cache of a tool where it is one."""
-    from sandwright.learn.tables import KEPT  # noqa: PLC0415
-    from sandwright.session.denials import line as shown  # noqa: PLC0415
-
     asked = sorted(learned.needs.asked.items())
     if asked:
         yield "asked for, and not proposed, since the current policy or the preset `default` doesn't let it:"

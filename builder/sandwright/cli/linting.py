@@ -5,18 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright.adopt.tracked import tracked
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import load_policy, read_facts, read_file, request_for
+from sandwright.cli.arguments import read_file
+from sandwright.cli.policy_arguments import load_policy, read_facts, request_for
 from sandwright.errors import DocumentError, RenderError, SandwrightError, UsageError, VerdictError
+from sandwright.evaluate.sbpl.command import pairs
+from sandwright.evaluate.sbpl.imports import FileImporter
+from sandwright.evaluate.sbpl.lint import lint as lint_sbpl
 from sandwright.githistory import blocking_file
+from sandwright.inputs import InputTracker
+from sandwright.methods import registry
 from sandwright.places import above
+from sandwright.policy.collect import collect, public_environment
+from sandwright.policy.environment_remarks import exported_secrets, unwritable_directories
+from sandwright.policy.paths import is_inside
+from sandwright.policy.remarks import remarks
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import check_expressible
+from sandwright.seccomp.lint import lint_profile
 from sandwright.visible import one_line
-
-if TYPE_CHECKING:
-    from sandwright.policy.resolved import ResolvedPolicy
 
 
 def lint(
@@ -26,8 +36,6 @@ def lint(
     D: Sequence[str] | None = None,  # noqa: N803 - the option's name, as sandbox-exec has it
 ) -> Checked:
     """Show what is likely wrong in profiles, or in the project's policy. Raise VerdictError for an error."""
-    from sandwright.evaluate.sbpl.command import pairs  # noqa: PLC0415
-
     files = list(dict.fromkeys(file or [above("sandbox.yaml")]))
     params = pairs(D or (), "-D")
     for option, suffixes in (("-D", (".sb",)), ("--facts", _POLICIES)):
@@ -65,14 +73,9 @@ def _lint(file: str, facts: str, params: Mapping[str, str]) -> Iterator[tuple[st
     """Severity and line of each finding."""
     match Path(file).suffix:
         case ".sb":
-            from sandwright.evaluate.sbpl.imports import FileImporter  # noqa: PLC0415
-            from sandwright.evaluate.sbpl.lint import lint as lint_sbpl  # noqa: PLC0415
-
             found = lint_sbpl(read_file(file), file=file, params=params, importer=FileImporter(trusted=True))
             yield from ((finding.severity, str(finding)) for finding in found)
         case ".json":
-            from sandwright.seccomp.lint import lint_profile  # noqa: PLC0415
-
             faults = lint_profile(read_file(file), file)
             yield from ((fault.severity.value, fault.render(file)) for fault in faults)
         case ".yaml" | ".yml":
@@ -86,17 +89,6 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
     Where the policy can't be resolved on this host, a warning with the reason.
     """
-    from sandwright.adopt.tracked import tracked  # noqa: PLC0415
-    from sandwright.inputs import InputTracker  # noqa: PLC0415
-    from sandwright.methods import registry  # noqa: PLC0415
-    from sandwright.policy.collect import collect, public_environment  # noqa: PLC0415
-    from sandwright.policy.environment_remarks import (  # noqa: PLC0415
-        exported_secrets,
-        unwritable_directories,
-    )
-    from sandwright.policy.paths import is_inside  # noqa: PLC0415
-    from sandwright.policy.remarks import remarks  # noqa: PLC0415
-
     policy = load_policy(request_for(file))
     if facts:
         yield from _unenforced(policy.resolve(read_facts(facts, policy)))
@@ -136,9 +128,6 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
 def _unenforced(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
     """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
-    from sandwright.methods import registry  # noqa: PLC0415
-    from sandwright.policy.uses import check_expressible  # noqa: PLC0415
-
     for method in policy.methods:
         try:
             check_expressible(policy, registry.declaration(method))

@@ -6,18 +6,22 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import RegistrySettingsFactory, catalogue_of, registry_settings
+from sandwright.cli.image_arguments import RegistrySettingsFactory, catalogue_of, registry_settings
 from sandwright.errors import LockError
+from sandwright.image.apt import lock_image
+from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.lock import Lock, check_lock, load_lock, lock_changes, write_lock
+from sandwright.image.lockdiff import lock_differences, markdown
+from sandwright.image.lockfile import NotLocked
+from sandwright.image.mirrors import find_mirrors
+from sandwright.image.registrybase import lock_base
 from sandwright.progress import Progress
-
-if TYPE_CHECKING:
-    from sandwright.image.baselock import BaseLock
-    from sandwright.image.definition import ImageDefinition
-    from sandwright.image.lock import Lock
+from sandwright.registry.failure import Unavailable, Unreachable
 
 
 def lock_images(
@@ -32,9 +36,6 @@ def lock_images(
     logins: str = "",
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
-    from sandwright.image.lock import NotLocked  # noqa: PLC0415
-    from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
-
     catalogue = catalogue_of(images, name or ())
     chosen = [
         definition
@@ -67,8 +68,6 @@ def _why_none(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) ->
 
 def lock_diff(*, before: str, images: str = "images") -> None:
     """Print what the locks of images change, package by package, in Markdown."""
-    from sandwright.image.lockdiff import lock_differences, markdown  # noqa: PLC0415
-
     console.write(markdown(lock_differences(Path(before), Path(images))))
 
 
@@ -82,9 +81,6 @@ def relock(
 
 
 def _check_lock(definition: ImageDefinition) -> None:
-    from sandwright.image.baselock import load_base_lock  # noqa: PLC0415
-    from sandwright.image.lock import check_lock, load_lock  # noqa: PLC0415
-
     folder = definition.folder
     check_lock(definition, load_lock(folder) if definition.suite else load_base_lock(folder))
     console.line(f"{definition.name}: the lock fits")
@@ -93,10 +89,6 @@ def _check_lock(definition: ImageDefinition) -> None:
 def _lock_base(
     definition: ImageDefinition, registry: RegistrySettingsFactory, progress: Progress
 ) -> BaseLock:
-    from sandwright.image.baselock import base_lock_changes, load_base_lock, write_base_lock  # noqa: PLC0415
-    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
-    from sandwright.image.registrybase import lock_base  # noqa: PLC0415
-
     try:
         previous = load_base_lock(definition.folder)
     except LockError:
@@ -109,11 +101,6 @@ def _lock_base(
 
 
 def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress) -> Lock:
-    from sandwright.image.apt import lock_image  # noqa: PLC0415
-    from sandwright.image.cache import default_cache  # noqa: PLC0415
-    from sandwright.image.lock import load_lock, lock_changes, write_lock  # noqa: PLC0415
-    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
-
     try:
         previous = load_lock(definition.folder)
     except LockError:

@@ -8,6 +8,9 @@ from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import image_path
 from sandwright.errors import VerdictError
+from sandwright.host import collect_host
+from sandwright.verify.mapping.prove import prove_mapping as prove
+from sandwright.verify.mapping.starts import PROVED
 
 
 def prove_mapping(
@@ -20,15 +23,11 @@ def prove_mapping(
 
     Only root can. Fails on anything that is not as expected.
     """
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.verify.mapping.prove import prove_mapping  # noqa: PLC0415
-    from sandwright.verify.mapping.starts import PROVED  # noqa: PLC0415
-
     runtimes = runtime.split(",") if runtime else list(PROVED)
     with console.watching() as progress:
         platform, store = collect_host().platform, Path(output) / "rootfs"
         reports = list(
-            prove_mapping(
+            prove(
                 image_path(image, Path(output), kind="layout"),
                 platform=platform,
                 store=store,

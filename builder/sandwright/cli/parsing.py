@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
 from sandwright.cli.commands import everyday
 from sandwright.cli.commands.command import Command, Option
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import NoReturn
+from sandwright.cli.commands.table import COMMANDS, command_of
+from sandwright.errors import UsageError
+from sandwright.lazy import load
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]
 """What was given, by parameter of the command's function; what was not given is not in it."""
 
 
+@dataclass(slots=True)
 class Parsed:
     """A command line after parsing. `words` are the command to run; `help` is a request for help."""
 
-    __slots__ = ("help", "values", "words")
-
-    def __init__(self) -> None:
-        """Nothing was given yet."""
-        self.values: Values = {}
-        self.words: list[str] = []
-        self.help = False
+    values: Values = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    help: bool = False
 
 
 def find(name: str) -> Command:
@@ -34,7 +34,6 @@ def find(name: str) -> Command:
     for each in everyday.COMMANDS:
         if each.name == name:
             return each
-    from sandwright.cli.commands.table import COMMANDS, command_of  # noqa: PLC0415 - `run` needs none of it
 
     found = command_of(name)
     if found is None:
@@ -74,11 +73,16 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
 
 
 def check(command: Command, values: Mapping[str, object]) -> None:
-    """Raise UsageError for a value that is not one of the few of its option, and for a missing argument."""
+    """Raise UsageError for a value that is not one of its option's, and for a missing argument.
+
+    Raise HostError for a link on the way to what the command writes.
+    """
     for each in command.arguments:
         given = values.get(each.keyword)
         if each.required and not given:
             _fail(f"{command.name}: {each.metavar} is missing; usage: {command.usage()}")
+        if given and each.written:
+            _check_written(each, str(given))
         if not given or not (each.choices or each.offered):
             continue
         for text in given if isinstance(given, list) else [str(given)]:
@@ -86,13 +90,17 @@ def check(command: Command, values: Mapping[str, object]) -> None:
                 _check_value(command, each, name)
 
 
+def _check_written(option: Option, path: str) -> None:
+    if path != "-":
+        load("sandwright.outputs:refuse_links")(f"{path}/." if option.metavar == "DIR" else path)
+
+
 def _check_value(command: Command, option: Option, name: str) -> None:
     known = option.values()
     if name in known:
         return
     if option.offered == "method":
-        from sandwright.methods.registry import names, variants  # noqa: PLC0415 - reads what is installed
-
+        names, variants = (load(f"sandwright.methods.registry:{each}") for each in ("names", "variants"))
         known = (*names(), *variants(), *known, *["all"] * (option.metavar == "METHODS"))
         if name in known:
             return
@@ -176,8 +184,6 @@ def _refuse(problem: str, name: str, known: Iterable[str], page: str = "") -> No
 
 def suggestion(name: str, known: Iterable[str], *, page: str = "") -> str:
     """The known name that is nearest, as a question; without a near one, where to look, or all names."""
-    import difflib  # noqa: PLC0415 - only for mistakes
-
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=1)
     if near:
@@ -186,6 +192,4 @@ def suggestion(name: str, known: Iterable[str], *, page: str = "") -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    from sandwright.errors import UsageError  # noqa: PLC0415 - only for mistakes
-
     raise UsageError(message)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import difflib
 import json as encoder
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright.adopt.files import keep_from_git
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import load_policy, read_facts, request_for
+from sandwright.cli.artifacts import Changes, changes, content, unrendered
+from sandwright.cli.policy_arguments import load_policy, read_facts, request_for
 from sandwright.cli.trust import require_secrets
 from sandwright.errors import UsageError, VerdictError
+from sandwright.evaluate.explain.compare import Comparison, Row
+from sandwright.image.schema import definition_schema
+from sandwright.inputs import InputTracker
+from sandwright.methods import compare, registry
+from sandwright.methods.registry import declaration
+from sandwright.methods.registry import render as render_method
+from sandwright.policy.installation import refuse_changeable, refuse_replaceable
+from sandwright.policy.remarks import remarks
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.schema import policy_schema
 from sandwright.visible import one_line
-
-if TYPE_CHECKING:
-    from sandwright.cli.artifacts import Changes
-    from sandwright.evaluate.explain.compare import Comparison, Row
-    from sandwright.policy.resolved import ResolvedPolicy
 
 
 def render(
@@ -32,11 +39,6 @@ def render(
     diff: bool = False,
 ) -> Checked:
     """Render the artifacts of a policy, with a manifest of their digests."""
-    from sandwright.cli.artifacts import changes, unrendered  # noqa: PLC0415
-    from sandwright.methods.registry import declaration  # noqa: PLC0415
-    from sandwright.methods.registry import render as render_method  # noqa: PLC0415
-    from sandwright.policy.installation import refuse_changeable, refuse_replaceable  # noqa: PLC0415
-
     out = out or str(Path(policy).parent / ".sandbox")
     if not check and not diff:
         _make(Path(out))  # before we look: the sandbox must not write it
@@ -94,8 +96,6 @@ def explain(
     json: bool = False,
 ) -> None:
     """Show what a policy answers to a question, and what each method's artifacts do, by which rule."""
-    from sandwright.methods import registry  # noqa: PLC0415
-
     if not question or not subject:
         raise UsageError(
             "usage: sandwright explain read|write|exec|connect|listen|env|syscall SUBJECT [ARGUMENT ...]"
@@ -107,7 +107,7 @@ def explain(
     resolved = loaded.resolve_for(question, subject, read_facts(facts, loaded))
     if not facts:
         require_secrets(request, resolved.facts)
-    answer = registry.explain(
+    answer = compare.explain(
         resolved,
         question,
         subject,
@@ -141,9 +141,6 @@ def facts(
 
 def schema(*, document: str) -> None:
     """Print the JSON Schema of a document, for editors."""
-    from sandwright.image.schema import definition_schema  # noqa: PLC0415
-    from sandwright.policy.schema import policy_schema  # noqa: PLC0415
-
     schema = policy_schema() if document == "policy" else definition_schema()
     console.lines(encoder.dumps(schema, indent=2, sort_keys=True))
 
@@ -154,8 +151,6 @@ def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> Resolv
 
 
 def _make(out: Path) -> None:
-    from sandwright.adopt.files import keep_from_git  # noqa: PLC0415
-
     try:
         out.mkdir(parents=True, exist_ok=True)
         if out.name == ".sandbox":
@@ -166,10 +161,6 @@ def _make(out: Path) -> None:
 
 def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     """Warn of settings with less effect than they seem to have, and of Seatbelt for Linux."""
-    from sandwright.inputs import InputTracker  # noqa: PLC0415
-    from sandwright.methods import registry  # noqa: PLC0415
-    from sandwright.policy.remarks import remarks  # noqa: PLC0415
-
     properties, mounts = registry.properties(method), registry.declaration(method).mounts
     image_root = properties.root == "image"
     for remark in remarks(policy, InputTracker(), mounts=mounts, image_root=image_root) if here else ():
@@ -189,10 +180,6 @@ def _say(found: Changes, count: int) -> None:
 
 
 def _show_changes(found: Changes) -> None:
-    import difflib  # noqa: PLC0415 - only for --diff
-
-    from sandwright.cli.artifacts import content  # noqa: PLC0415
-
     after = {each.name: each.content for each in found.written} | dict.fromkeys(found.removed, b"")
     for name, new in after.items():
         path = str(found.directory / name)

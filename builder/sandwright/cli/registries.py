@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path, registry_settings
+from sandwright.cli.arguments import image_path
+from sandwright.cli.image_arguments import registry_settings
 from sandwright.errors import UsageError
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.remote import open_layout, pull_layout
+from sandwright.registry.push import push
+from sandwright.registry.reference import parse_reference
+from sandwright.registry.repository import open_repository
 
 
 def push_image(
@@ -24,11 +30,6 @@ def push_image(
     logins: str = "",
 ) -> None:
     """Push an image with all its platforms by digest, read it back, compare it, and tag it last."""
-    from sandwright.image.remote import open_layout  # noqa: PLC0415
-    from sandwright.registry.push import push  # noqa: PLC0415
-    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
-    from sandwright.registry.repository import open_repository  # noqa: PLC0415
-
     target = parse_reference(reference)
     if target.digest:
         raise UsageError(f"'{reference}': where to push is a tag; the digest is the image's own")
@@ -64,10 +65,6 @@ def pull_image(
     logins: str = "",
 ) -> None:
     """Pull an image into an OCI layout, and compare every part with its digest."""
-    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
-    from sandwright.image.remote import pull_layout  # noqa: PLC0415
-    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
-
     source = parse_reference(reference)
     where = Path(to) if to else Path(output) / "pulled" / source.repository.replace("/", "-")
     with console.watching() as progress:

@@ -6,20 +6,35 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.checked import Checked
 from sandwright.cli import console, signers
-from sandwright.cli.arguments import catalogue_of, fetcher, names, registry_settings
+from sandwright.cli.arguments import names
+from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
-
-if TYPE_CHECKING:
-    from sandwright.image.definition import ImageDefinition
-    from sandwright.progress import Progress
-    from sandwright.registry.settings import RegistrySettings
-    from sandwright.release.bundle import Signer
-    from sandwright.release.sbom import Format
-    from sandwright.release.subject import Release
+from sandwright.host import collect_host
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.lock import Lock
+from sandwright.outputs import write_output
+from sandwright.progress import Progress
+from sandwright.reading import read_named
+from sandwright.registry.reference import parse_reference
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
+from sandwright.release import sources
+from sandwright.release.bundle import Signer
+from sandwright.release.check import RebuildOptions, check_image
+from sandwright.release.evidence import read_matrix, write_matrix
+from sandwright.release.inventories import check_sbom, make_sboms, path_of
+from sandwright.release.prove import prove_image as prove
+from sandwright.release.provenance import BUILDER
+from sandwright.release.publish import make_plan
+from sandwright.release.publish import publish as carry_out
+from sandwright.release.sbom import Format
+from sandwright.release.subject import Release, ReleaseEvidence, built_image, prepare
+from sandwright.verify.report import summary
+from sandwright.verify.smoke.report import read_report
+from sandwright.verify.verdict import Verdict
 
 TAG = "latest"
 NO_MATRIX = "none"
@@ -38,11 +53,6 @@ def sbom(
     mirror: str = "",
 ) -> Checked | None:
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
-    from sandwright.image.lock import Lock  # noqa: PLC0415
-    from sandwright.release import sources  # noqa: PLC0415
-    from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
-    from sandwright.release.subject import built_image  # noqa: PLC0415
-
     catalogue = catalogue_of(images, [name])
     existing = built_image(Path(output), name)
     chosen = _platform(platform, list(existing.images), name)
@@ -62,7 +72,7 @@ def sbom(
         console.write(document.decode() + "\n")
         return None
     if to:
-        _write(path, document)
+        write_output(to, document)
     console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
     return None
 
@@ -75,10 +85,6 @@ def prove_image(
     output: str = "build",
 ) -> Checked:
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
-    from sandwright.release.evidence import write_matrix  # noqa: PLC0415
-    from sandwright.release.prove import prove_image as prove  # noqa: PLC0415
-    from sandwright.verify.report import summary  # noqa: PLC0415
-
     methods = names(method, "--method")
     text = _read(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
@@ -168,11 +174,6 @@ def verify_image(
     logins: str = "",
 ) -> Checked:
     """Check a published image: signature, provenance, SBOM, evidence, every byte."""
-    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
-    from sandwright.registry.repository import open_repository  # noqa: PLC0415
-    from sandwright.release.check import RebuildOptions, check_image  # noqa: PLC0415
-    from sandwright.verify.verdict import Verdict  # noqa: PLC0415
-
     if not rebuild and (platform or mirror):
         raise UsageError("--platform and --mirror are for --rebuild; give that too")
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
@@ -211,11 +212,6 @@ def _prepared(
     mirror: str,
     progress: Progress,
 ) -> Release:
-    from sandwright.release.evidence import read_matrix  # noqa: PLC0415
-    from sandwright.release.provenance import BUILDER  # noqa: PLC0415
-    from sandwright.release.subject import ReleaseEvidence, prepare  # noqa: PLC0415
-    from sandwright.verify.smoke.report import read_report  # noqa: PLC0415
-
     matrix = read_matrix(output / "release" / name)
     wanted = [each for each in methods if each != NO_MATRIX]
     proof = ReleaseEvidence(read_report(output), matrix, require, wanted, needed=NO_MATRIX not in methods)
@@ -241,11 +237,6 @@ def _publish(
     progress: Progress,
 ) -> None:
     """Publish one image, and show the outcome; with `dry_run`, the plan."""
-    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
-    from sandwright.registry.repository import open_repository  # noqa: PLC0415
-    from sandwright.release.publish import make_plan  # noqa: PLC0415
-    from sandwright.release.publish import publish as carry_out  # noqa: PLC0415
-
     target = parse_reference(where)
     with open_repository(target, settings, push=True) as repository:
         plan = make_plan(repository, release, key.verifier, tags)
@@ -274,8 +265,6 @@ def _names(words: list[str], to: str) -> tuple[list[str], str]:
 
 
 def _platform(asked: str, offered: Sequence[str], name: str) -> str:
-    from sandwright.host import collect_host  # noqa: PLC0415
-
     own = collect_host().platform
     chosen = asked or (own if own in offered else offered[0])
     if chosen not in offered:
@@ -284,16 +273,7 @@ def _platform(asked: str, offered: Sequence[str], name: str) -> str:
 
 
 def _read(path: Path, hint: str) -> bytes:
-    from sandwright.reading import read_named  # noqa: PLC0415
-
     try:
         return read_named(path, limit=256 << 20)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}{f'; {hint}' if hint else ''}") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise HostError(f"{path}: can't be written: {error.strerror}") from None

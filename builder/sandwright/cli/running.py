@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sandwright.errors import SandwrightError
 from sandwright.places import above
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
 from sandwright.visible import one_line, say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
@@ -20,8 +19,6 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
-
         if not isinstance(error, SandwrightError | OSError):
             raise
         shown = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))

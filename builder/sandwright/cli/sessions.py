@@ -5,15 +5,17 @@ from __future__ import annotations
 import json as encoder
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
-
-if TYPE_CHECKING:
-    from sandwright.session.doctor import Instead, Rung
+from sandwright.session import state
+from sandwright.session.audit_check import check
+from sandwright.session.cleanup import described, elsewhere, leftovers, remove
+from sandwright.session.doctor import Instead, Rung, diagnose
+from sandwright.session.persistent import unused_caches
+from sandwright.signalling import liveness
 
 
 def doctor(
@@ -23,8 +25,6 @@ def doctor(
     json: bool = False,
 ) -> None:
     """Show which methods work here, by starting a sandbox of each; and what the others lack."""
-    from sandwright.session.doctor import diagnose  # noqa: PLC0415
-
     found = diagnose(fresh=fresh, methods=tuple(method or ()))
     if json:
         console.lines(encoder.dumps(found.as_data(), indent=2))
@@ -86,9 +86,6 @@ _ELSEWHERE = "session {} is of another pid namespace or machine: ask there"
 
 def status(*, json: bool = False) -> None:
     """Show this user's running sessions, and what each enforces."""
-    from sandwright.session import state  # noqa: PLC0415
-    from sandwright.signalling import liveness  # noqa: PLC0415
-
     records = [(data, liveness(data)) for data in state.read_all()]
     running = [data for data, found in records if found == "running"]
     others = [str(data["session"]) for data, found in records if found == "elsewhere"]
@@ -122,9 +119,6 @@ def _enforced(data: object) -> str:
 
 def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
     """Check an audit log. Raise IntegrityError where a line was changed, moved, removed or cut off."""
-    from sandwright.session import state  # noqa: PLC0415
-    from sandwright.session.audit_check import check  # noqa: PLC0415
-
     found = check(Path(file), head=head, runs=lambda session: state.liveness_of(session) != "ended")
     if json:
         data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
@@ -142,9 +136,6 @@ def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
 
 def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) -> None:
     """Remove what sessions left behind that were killed; never what runs, or isn't ours."""
-    from sandwright.session.cleanup import described, elsewhere, leftovers, remove  # noqa: PLC0415
-    from sandwright.session.persistent import unused_caches  # noqa: PLC0415
-
     removed, stays = [], []
     for each in [*leftovers(), *(unused_caches() if caches else ())]:
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sandwright.errors import UsageError
-
-if TYPE_CHECKING:
-    from sandwright.release.bundle import Signer, Verifier
+from sandwright.errors import ToolMissing, UsageError
+from sandwright.lazy import load
+from sandwright.release.bundle import Signer, Verifier
+from sandwright.release.signing import load_key, load_verifier
 
 
 def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) -> Signer:
@@ -20,12 +20,9 @@ def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) 
             raise UsageError(f"publish: --{'token' if token else 'trust'} belongs to --keyless")
         if not key:
             raise UsageError("publish: --key is needed, or --keyless: nothing is published unsigned")
-        from sandwright.release.signing import load_key  # noqa: PLC0415
-
         return load_key(key, public=public_key, environ=os.environ)
-    from sandwright.release.keyless import log_in  # noqa: PLC0415
-
-    return log_in(token, trust=trust)
+    keyless_signer: Signer = _keyless("log_in")(token, trust=trust)
+    return keyless_signer
 
 
 def verifier(key: str, *, identity: str, issuer: str, trust: str) -> Verifier:
@@ -33,11 +30,16 @@ def verifier(key: str, *, identity: str, issuer: str, trust: str) -> Verifier:
     if key and (identity or issuer or trust):
         raise UsageError("verify-image: either --key, or --identity with --issuer")
     if key:
-        from sandwright.release.signing import load_verifier  # noqa: PLC0415
-
         return load_verifier(key)
     if not (identity and issuer):
         raise UsageError("verify-image: --key is needed, or --identity with --issuer: who must have signed")
-    from sandwright.release.keyless import load_identity  # noqa: PLC0415
+    identified: Verifier = _keyless("load_identity")(identity, issuer, trust=trust)
+    return identified
 
-    return load_identity(identity, issuer, trust=trust)
+
+def _keyless(name: str) -> Any:  # noqa: ANN401 - a function of the module
+    """A function of `release.keyless`, whose library takes most of a second to import, and is an extra."""
+    try:
+        return load(f"sandwright.release.keyless:{name}")
+    except ModuleNotFoundError as error:
+        raise ToolMissing(str(error.name), "pip install 'sandwright[keyless]'") from error

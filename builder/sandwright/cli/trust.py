@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.arguments import request_for
+from sandwright.cli.policy_arguments import request_for
 from sandwright.errors import UsageError, VerdictError
-
-if TYPE_CHECKING:
-    from sandwright.policy.facts import HostFacts
-    from sandwright.session.request import RunRequest
-    from sandwright.session.trust import Loosened
+from sandwright.inputs import InputTracker
+from sandwright.policy.collect import public_environment
+from sandwright.policy.facts import HostFacts
+from sandwright.session import trust as store
+from sandwright.session.loosened import loosened
+from sandwright.session.prepare import load
+from sandwright.session.request import RunRequest
+from sandwright.session.trust import Loosened
 
 
 def trust(
@@ -25,8 +27,6 @@ def trust(
 
     Asks on a terminal. A policy that says or allows something else must be accepted again.
     """
-    from sandwright.session import trust as store  # noqa: PLC0415
-
     found = _loosened(request_for(policy))
     if forget:
         store.forget(found)
@@ -46,8 +46,6 @@ def trust(
 
 def require_trust(request: RunRequest, *, accepted: bool) -> None:
     """Warn of what a policy's file loosens. Raise UsageError unless the user accepted it."""
-    from sandwright.session import trust as store  # noqa: PLC0415
-
     found = _loosened(request)
     store.require(found, word=accepted)
     if found.allows:
@@ -56,9 +54,6 @@ def require_trust(request: RunRequest, *, accepted: bool) -> None:
 
 def require_secrets(request: RunRequest, facts: HostFacts) -> None:
     """Raise UsageError where a stranger's paths show the values of secrets that the user hasn't accepted."""
-    from sandwright.policy.collect import public_environment  # noqa: PLC0415
-    from sandwright.session import trust as store  # noqa: PLC0415
-
     if dict(facts.environment) == public_environment(facts.environment):
         return
     found = _loosened(request)
@@ -67,10 +62,6 @@ def require_secrets(request: RunRequest, facts: HostFacts) -> None:
 
 
 def _loosened(request: RunRequest) -> Loosened:
-    from sandwright.inputs import InputTracker  # noqa: PLC0415
-    from sandwright.session.loosened import loosened  # noqa: PLC0415
-    from sandwright.session.prepare import load  # noqa: PLC0415
-
     return loosened(load(request, InputTracker()), request.policy, cwd=request.cwd)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import names, request_for
+from sandwright.cli.arguments import names
+from sandwright.cli.policy_arguments import request_for
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
-
-if TYPE_CHECKING:
-    from sandwright.verify.report import PolicyReport
+from sandwright.verify import command as proving
+from sandwright.verify import shipped
+from sandwright.verify.foreign.command import verify_subject
+from sandwright.verify.report import PolicyReport, summary
 
 
 def verify(
@@ -37,8 +38,6 @@ def verify(
     With `work` also do with real programs what people do in projects. Raise VerdictError for a probe with
     another outcome than expected, or none. Every skip gives a reason, and fails for methods in `require`.
     """
-    from sandwright.verify import command as proving  # noqa: PLC0415
-
     if subject or promises:
         if method or require or work or preset or set:
             raise UsageError(
@@ -58,9 +57,6 @@ def verify(
 
 def _verify_subject(subject: str, promises: str, *, json: str, junit: str, html: str) -> Checked:
     """Prove a command that is not ours. Raise VerdictError when it does not keep what it promises."""
-    from sandwright.verify import command as proving  # noqa: PLC0415
-    from sandwright.verify.foreign.command import verify_subject  # noqa: PLC0415
-
     with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
         report = verify_subject(subject, promises)
     proving.write(report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods))
@@ -79,8 +75,6 @@ def prove(
     Each preset has a new project with write access to itself: verify/PRESET/ gets verify.json, junit.xml and
     verify.html. Raise like `verify`.
     """
-    from sandwright.verify import shipped  # noqa: PLC0415
-
     faults, checked, required = 0, Checked(), names(require, "--require")
     with console.watching() as progress:
         for name, (report, named) in shipped.prove_presets(
@@ -106,8 +100,6 @@ def _show(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]
 
 def _tell(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> int:
     """Print a report, and give how many faults it has."""
-    from sandwright.verify.report import summary  # noqa: PLC0415
-
     console.table(*summary(report))
     faults = report.faults(named=named, required=required)
     for line in (*report.skips(), *report.notes, *report.weaker, *faults):

@@ -27,7 +27,10 @@ launchers start it as a container.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from sandwright.lazy import load
+
 if TYPE_CHECKING:
     from sandwright.egress.log import ProxyDecision, decisions
     from sandwright.egress.plan import proxy
@@ -42,6 +45,4 @@ def __getattr__(name: str) -> object:
     """Import the public names when they are first asked for: a session takes few of them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return load(f".{_HOMES[name]}:{name}", __name__)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from sandwright.documents import strictjson
 from sandwright.render.proxyfacts import REASONS
 
 
@@ -45,7 +45,7 @@ def decisions(log: Path) -> Iterator[ProxyDecision]:
         with log.open("rb") as lines:
             for line in lines:
                 if line.endswith(b"\n"):
-                    yield _decision(json.loads(line))
+                    yield _decision(strictjson.loads_record(line))
     except FileNotFoundError:
         return
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sandwright import process
+from sandwright.documents import strictjson
 from sandwright.egress.namespaces import listen_in
 from sandwright.egress.relay import Relay
 from sandwright.errors import HostError, SandwrightError
@@ -62,7 +63,7 @@ class SupervisorConfiguration:
     @classmethod
     def from_json(cls, text: bytes) -> SupervisorConfiguration:
         """Read what `to_json` wrote."""
-        fields: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = strictjson.loads_record(text)
         host, port = fields["inside"]
         return cls(**{**fields, "argv": tuple(fields["argv"]), "inside": (host, port)})
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sandwright.launcher import LAUNCH, SMALLER
+from sandwright.launcher import FLAGS, LAUNCH
 from sandwright.prebuilt import PrebuiltProgram
 
 FRONT = PrebuiltProgram(
     "sandwright",
     Path(__file__).parent,
     ("linux/amd64", "linux/arm64"),
-    SMALLER,
-    tuple(LAUNCH.source / name for name in ("plan.c", "sha256.c", "text.c")),
+    FLAGS,
+    tuple(LAUNCH.source / name for name in ("document.c", "document.h", "sha256.c", "utils.c", "utils.h")),
 )

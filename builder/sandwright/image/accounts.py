@@ -8,12 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sandwright.errors import BuildError
-
-if TYPE_CHECKING:
-    from sandwright.image.sections import ImageGroup, ImageUser
+from sandwright.image.sections import ImageGroup, ImageUser
 
 PASSWD, GROUP, SHADOW, GSHADOW = b"etc/passwd", b"etc/group", b"etc/shadow", b"etc/gshadow"
 FILES = (PASSWD, GROUP, SHADOW, GSHADOW)

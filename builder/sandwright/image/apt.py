@@ -20,7 +20,8 @@ from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError
 from sandwright.image import logins
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.lock import ARCHITECTURES, Lock, LockedPackage, checksum
+from sandwright.image.lock import Lock, LockedPackage, checksum
+from sandwright.image.lockfile import ARCHITECTURES
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.locking import lock_within
 from sandwright.progress import SILENT, Progress

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sandwright.host import MachineFacts
 from sandwright.image import additions, declared, init
 from sandwright.image.buildcontext import BuildContext
+from sandwright.image.configured import DebianSystem, write_system
 from sandwright.image.deb import ExpectedDigest
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.derived import read_tree
@@ -22,9 +23,6 @@ from sandwright.image.lock import LockedPackage
 from sandwright.image.overlay import Overlay
 from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
 from sandwright.image.tree import FileTree, merge, unsettled
-
-if TYPE_CHECKING:
-    from sandwright.host import MachineFacts
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,6 @@ def from_scripts(
     shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: MachineFacts
 ) -> list[LayerHistory]:
     """A layer of the system that the packages' own scripts configure, and one of additions."""
-    from sandwright.image.configured import DebianSystem, write_system  # noqa: PLC0415 - who starts programs pays for it
-
     definition = task.definition
     assert definition.suite is not None
     system = DebianSystem(

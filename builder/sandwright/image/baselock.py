@@ -4,16 +4,26 @@ It pins the base for all platforms (usually an index) and the manifest of each p
 digests alone; the reference only says which repository has them.
 """
 
-from __future__ import annotations
-
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from sandwright.errors import ArchiveRefused, DocumentError, Problem, UsageError
-from sandwright.image.lock import ARCHITECTURES, FILE, SCHEMA, is_time, parse_json, read_file, write_file
+from sandwright.documents.decode import decode
+from sandwright.documents.model import ValueCheck
+from sandwright.errors import ArchiveRefused, UsageError
+from sandwright.image.lockfile import (
+    FILE,
+    SCHEMA,
+    Checksum,
+    FormatVersion,
+    PlatformName,
+    Time,
+    parse_file,
+    read_file,
+    write_file,
+)
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
@@ -21,8 +31,6 @@ from sandwright.rootfs.descriptor import (
     Descriptor,
     read_descriptor,
 )
-
-_KEYS = {"base", "definition", "epoch", "platforms", "reference", "schema"}
 
 
 @dataclass(frozen=True)
@@ -47,15 +55,9 @@ class BaseLock:
 
 
 def load_base_lock(folder: Path) -> BaseLock:
-    """Read the lock in an image's directory. Raise NotLocked without one, DocumentError when invalid."""
-    raw, file = read_file(folder), str(folder / FILE)
-    data = parse_json(raw, file=file)
-    try:
-        return _lock(data)
-    except (ValueError, ArchiveRefused, UsageError) as error:
-        raise DocumentError(
-            file, [Problem(0, 0, "", f"is not a lock of a registry's image: {error}")]
-        ) from None
+    """Read the lock in an image's directory. Raise NotLocked without one, DocumentError with every fault."""
+    read = decode(_BaseLockFile, parse_file(read_file(folder), file=str(folder / FILE)))
+    return BaseLock(read.definition, read.reference, read.epoch, read.base, read.platforms)
 
 
 def write_base_lock(folder: Path, lock: BaseLock) -> None:
@@ -92,33 +94,47 @@ def base_lock_changes(old: BaseLock | None, new: BaseLock) -> list[str]:
     return changes
 
 
-def _lock(data: object) -> BaseLock:
-    if not isinstance(data, dict) or data.keys() != _KEYS:
-        raise ValueError(f"its keys must be {', '.join(sorted(_KEYS))}")
-    definition, reference, epoch = data["definition"], data["reference"], data["epoch"]
-    if data["schema"] is True or data["schema"] != SCHEMA:
-        raise ValueError(f"schema: this program reads {SCHEMA}")
-    if not isinstance(definition, str) or not re.fullmatch("sha256:[0-9a-f]{64}", definition):
-        raise ValueError("definition must be sha256:…")
-    if not isinstance(reference, str):
-        raise ValueError("reference must be a string")
-    parse_reference(reference)
-    if not is_time(epoch):
-        raise ValueError("epoch must be a time in seconds")
-    platforms = data["platforms"]
-    if not isinstance(platforms, dict) or not platforms or not platforms.keys() <= ARCHITECTURES.keys():
-        raise ValueError(f"platforms must be some of {', '.join(ARCHITECTURES)}")
-    base = _descriptor(data["base"], "base", INDEX_TYPES | MANIFEST_TYPES)
-    pins = {
-        name: _descriptor(each, f'platforms["{name}"]', MANIFEST_TYPES) for name, each in platforms.items()
-    }
-    return BaseLock(definition, reference, epoch, base, pins)
-
-
-def _descriptor(value: object, where: str, types: frozenset[str]) -> Descriptor:
-    found = read_descriptor(value, where)
+def _pin(value: object, types: frozenset[str]) -> Descriptor:
+    try:
+        found = read_descriptor(value, "descriptor")
+    except ArchiveRefused as error:
+        raise ValueError(str(error)) from None
     if found.media_type not in types:
-        raise ValueError(f"{where}: {found.media_type} is none of {', '.join(sorted(types))}")
+        raise ValueError(f"{found.media_type} is none of {', '.join(sorted(types))}")
     if not found.digest.startswith("sha256:"):
-        raise ValueError(f"{where}: only SHA-256 can be kept here")
+        raise ValueError("only SHA-256 can be kept here")
     return Descriptor(found.media_type, found.digest, found.size)
+
+
+def _base(value: object) -> Descriptor:
+    return _pin(value, INDEX_TYPES | MANIFEST_TYPES)
+
+
+def _manifest(value: object) -> Descriptor:
+    return _pin(value, MANIFEST_TYPES)
+
+
+def _reference(text: str) -> str:
+    try:
+        parse_reference(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _not_empty(platforms: Mapping[str, Descriptor]) -> Mapping[str, Descriptor]:
+    if not platforms:
+        raise ValueError("must be a mapping that is not empty")
+    return platforms
+
+
+@dataclass(frozen=True)
+class _BaseLockFile:
+    schema: FormatVersion
+    definition: Checksum
+    reference: Annotated[str, ValueCheck(_reference)]
+    epoch: Time
+    base: Annotated[Descriptor, ValueCheck(_base, raw=True)]
+    platforms: Annotated[
+        dict[PlatformName, Annotated[Descriptor, ValueCheck(_manifest, raw=True)]], ValueCheck(_not_empty)
+    ]

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.errors import LockError, SandwrightError
+from sandwright.host import MachineFacts, collect_host
 from sandwright.image import assemble
 from sandwright.image.assemble import PlatformBuild
 from sandwright.image.baselock import BaseLock
@@ -20,17 +20,15 @@ from sandwright.image.existing import ImageLayout, PlatformImage
 from sandwright.image.fetch import fetch
 from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.layout import is_littered, staging
-from sandwright.image.lock import Lock, LockedPackage, NotLocked, PackageGone
+from sandwright.image.lock import Lock, LockedPackage, PackageGone
+from sandwright.image.lockfile import NotLocked
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.plan import BuildPlan, PlannedImage, inputs, plan_build
 from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import Unavailable, Unreachable
-
-if TYPE_CHECKING:
-    from sandwright.host import MachineFacts
-    from sandwright.registry.settings import RegistrySettings
+from sandwright.registry.settings import RegistrySettings
 
 Relock = Callable[[ImageDefinition], Lock | BaseLock]
 """Locks an image again, writes its lock file, and gives the new lock."""
@@ -89,8 +87,6 @@ class Fetcher:
 
     def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
         """The base that a lock pins, each blob verified even when it is cached."""
-        from sandwright.registry.settings import RegistrySettings  # noqa: PLC0415
-
         settings = self.registry() if self.registry else RegistrySettings()
         return fetch_base(lock, platforms, settings=settings, cache=self.cache, progress=progress)
 
@@ -277,8 +273,6 @@ class _Build:
 
     def _host(self) -> MachineFacts:
         if self._facts is None:
-            from sandwright.host import collect_host  # noqa: PLC0415 - only mmdebstrap depends on the machine
-
             self._facts = collect_host()
         return self._facts
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sandwright.errors import BuildError
 from sandwright.image import accounts, ldcache
 from sandwright.image.overlay import Overlay
 from sandwright.image.packages import MERGED
+from sandwright.image.sections import ImageGroup, ImageUser
 from sandwright.image.tree import PackageContents
-
-if TYPE_CHECKING:
-    from sandwright.image.sections import ImageGroup, ImageUser
 
 CERTIFICATES = b"usr/share/ca-certificates/"
 BUNDLE = b"etc/ssl/certs/ca-certificates.crt"

@@ -4,36 +4,36 @@ A definition says what the image contains, not how it is built. Its base is pack
 another image, or an image of a registry; some fields need the first.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
-
-from sandwright import document
-from sandwright.document import FieldErrors
+from sandwright.documents.checks import DISTINCT, NONEMPTY_LIST
+from sandwright.documents.decode import decode
+from sandwright.documents.document import MAX_BYTES, Document
+from sandwright.documents.document import Path as FieldPath
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.image.fields import Glob, Line, PackageName
 from sandwright.image.sections import (
     Accounts,
     Config,
+    ConsistentAccounts,
     DebianBase,
     Directory,
     Faults,
+    FileOfOneOrigin,
     ImageBase,
     ImageFile,
     Layers,
     Link,
     RegistryBase,
-    Section,
     Smoke,
 )
 from sandwright.reading import read_start
-from sandwright.validation import load_model
 
 FILE = "image.yaml"
 
@@ -46,21 +46,11 @@ ONLY_DEBIAN = ("configure", "packages", "without", "exclude", "keep", "declare",
 """Fields that need a Debian suite as base."""
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    faults = [
-        ((index,), f"{value!r} is there twice")
-        for index, value in enumerate(values)
-        if value in values[:index]
-    ]
-    if faults:
-        raise FieldErrors(faults)
-    return values
-
-
-class ImageDefinition(Section):
+@dataclass(frozen=True, kw_only=True)
+class ImageDefinition:
     """One image. Lists keep their order; absent fields have the defaults given here."""
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    schema_version: Literal[1] = field(metadata={"key": "schema"})
     """Version of this format."""
     description: Line
     """One sentence; becomes the image's description annotation."""
@@ -68,39 +58,35 @@ class ImageDefinition(Section):
     configure: Literal["declared", "scripts"] | None = None
     """How packages are configured; required with a Debian base. `declared`: files straight from the packages,
     and what `declare` names instead of maintainer scripts. `scripts`: mmdebstrap runs the scripts."""
-    packages: Annotated[tuple[PackageName, ...], AfterValidator(_distinct)] = ()
+    packages: Annotated[tuple[PackageName, ...], DISTINCT] = ()
     """Packages wanted; what they depend on is added, what they recommend is not."""
-    without: dict[PackageName, Line] = Field(default={})
+    without: dict[PackageName, Line] = field(default_factory=dict)
     """Packages taken to be there although they are not, each with the reason."""
     exclude: tuple[Glob, ...] = ()
     """Paths of packages that are left out, as wildcards in which `*` matches `/` too."""
     keep: tuple[Glob, ...] = ()
     """Exceptions to `exclude`."""
-    declare: Annotated[tuple[Declaration, ...], AfterValidator(_distinct)] = ()
+    declare: Annotated[tuple[Declaration, ...], DISTINCT] = ()
     """What is done in place of maintainer scripts; only with `configure: declared`."""
-    accounts: Accounts = Accounts.model_construct()
+    accounts: ConsistentAccounts = field(default_factory=Accounts)
     directories: tuple[Directory, ...] = ()
-    files: tuple[ImageFile, ...] = ()
+    files: tuple[FileOfOneOrigin, ...] = ()
     links: tuple[Link, ...] = ()
-    config: Config = Config.model_construct()
-    platforms: Annotated[tuple[Platform, ...], Field(min_length=1), AfterValidator(_distinct)] = (
+    config: Config = field(default_factory=Config)
+    platforms: Annotated[tuple[Platform, ...], NONEMPTY_LIST, DISTINCT] = (
         "linux/amd64",
         "linux/arm64",
     )
-    smoke: Smoke = Smoke.model_construct()
-    layers: Layers = Layers.model_construct()
+    smoke: Smoke = field(default_factory=Smoke)
+    layers: Layers = field(default_factory=Layers)
 
-    _folder: Path = PrivateAttr(default=Path())
+    folder: Path = field(default_factory=Path, metadata={"key": None})
+    """The directory its definition is in, with its lock and its files."""
 
     @property
     def name(self) -> str:
         """The image's name: that of the directory its definition is in."""
-        return self._folder.absolute().name
-
-    @property
-    def folder(self) -> Path:
-        """The directory its definition is in, with its lock and its files."""
-        return self._folder
+        return self.folder.absolute().name
 
     @property
     def suite(self) -> str | None:
@@ -125,13 +111,6 @@ class ImageDefinition(Section):
         exclude, keep = _any_of(self.exclude), _any_of(self.keep)
         return lambda path: not exclude(path) or keep(path)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        faults = [*_base_faults(self), *_path_faults(self), *_account_faults(self)]
-        if faults:
-            raise FieldErrors(faults)
-        return self
-
 
 def load_definition(folder: Path) -> ImageDefinition:
     """Read the definition in a directory, whose name becomes the image's.
@@ -139,17 +118,20 @@ def load_definition(folder: Path) -> ImageDefinition:
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
     source = _read(folder)
-    definition = load_model(ImageDefinition, source, context={"folder": folder})
-    definition._folder = folder
-    faults: list[tuple[document.Path, str]] = [
-        (("files", index, "source"), message)
-        for index, file in enumerate(definition.files)
-        if file.source and (message := _source_fault(folder, file.source))
-    ]
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", definition.name):
-        faults.append(((), f"'{definition.name}' can't name an image: words of a-z and 0-9, joined by '-'"))
-    _refuse(source, faults)
+    definition = replace(decode(ImageDefinition, source), folder=folder)
+    keys = source.data if isinstance(source.data, dict) else {}
+    source.refuse([*_base_faults(definition, keys), *_path_faults(definition), *_account_faults(definition)])
+    source.refuse(_folder_faults(definition))
     return definition
+
+
+def _folder_faults(definition: ImageDefinition) -> Faults:
+    for index, file in enumerate(definition.files):
+        message = _source_fault(definition.folder, file.source) if file.source else None
+        if message:
+            yield ("files", index, "source"), message
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", definition.name):
+        yield (), f"'{definition.name}' can't name an image: words of a-z and 0-9, joined by '-'"
 
 
 def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
@@ -169,18 +151,17 @@ def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
     return ordered
 
 
-def _base_faults(definition: ImageDefinition) -> Faults:
-    given = definition.model_fields_set
+def _base_faults(definition: ImageDefinition, keys: Container[str]) -> Faults:
     if definition.suite is None:
         for name in ONLY_DEBIAN:
-            if name in given:
+            if name in keys:
                 yield (name,), "only an image with a Debian base can have this"
         return
     if definition.configure is None:
         yield ("configure",), "is required with a Debian base"
     if not definition.packages:
         yield ("packages",), "an image with a Debian base needs at least one package"
-    if definition.configure == "scripts" and "declare" in given:
+    if definition.configure == "scripts" and "declare" in keys:
         yield ("declare",), "can't be with 'configure: scripts', where maintainer scripts do this"
     for name in definition.packages:
         if name in definition.without:
@@ -233,20 +214,14 @@ def _any_of(globs: tuple[str, ...]) -> Callable[[str], bool]:
     return lambda path: pattern.match(path) is not None
 
 
-def _read(folder: Path) -> document.Document:
+def _read(folder: Path) -> Document:
     path = folder / FILE
     try:
-        raw = read_start(path, size=document.MAX_BYTES + 1)
+        raw = read_start(path, size=MAX_BYTES + 1)
     except OSError as error:
         problem = Problem(0, 0, "", f"can't be read: {error.strerror}")
         raise DocumentError(str(path), [problem]) from None
-    return document.parse(raw, file=str(path))
-
-
-def _refuse(source: document.Document, faults: Iterable[tuple[document.Path, str]]) -> None:
-    problems = [Problem(*source.position(path), document.field_name(path), text) for path, text in faults]
-    if problems:
-        raise DocumentError(source.file, problems)
+    return parse_yaml(raw, file=str(path))
 
 
 def _source_fault(folder: Path, source: str) -> str | None:
@@ -266,14 +241,14 @@ def _line_of_bases(
     while (name := line[-1].parent) is not None:
         fault = _base_fault(line, name, definitions)
         if fault:
-            _refuse(_read(line[-1].folder), [fault])
+            _read(line[-1].folder).refuse([fault])
         line.append(definitions[name])
     return line
 
 
 def _base_fault(
     line: list[ImageDefinition], name: str, definitions: Mapping[str, ImageDefinition]
-) -> tuple[document.Path, str] | None:
+) -> tuple[FieldPath, str] | None:
     where = ("base", "image")
     if name not in definitions:
         return where, f"there is no image '{name}'; there is {', '.join(definitions)}"

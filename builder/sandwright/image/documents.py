@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sandwright.image.compress import IDENTITY
 from sandwright.image.layout import Blob
+from sandwright.image.sections import Config
 from sandwright.rootfs.descriptor import OCI_INDEX, OCI_LAYER, OCI_MANIFEST
-
-if TYPE_CHECKING:
-    from sandwright.image.sections import Config
 
 REF_NAME = "org.opencontainers.image.ref.name"
 ALL_PLATFORMS = "latest"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from sandwright.documents.fields import INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME
 from sandwright.image.layout import LAYOUT_FILE, Blob
@@ -16,10 +18,8 @@ from sandwright.reading import open_regular
 from sandwright.registry.graph import ManifestNode, walk
 from sandwright.registry.graph import verify as verify_content
 from sandwright.rootfs.descriptor import Descriptor, read_descriptor, sequence, strings
-from sandwright.rootfs.fields import INDEX
 from sandwright.rootfs.images.blobs import DirectoryBlobs, read
 from sandwright.rootfs.images.imageconfig import ImageConfig, parse_config
-from sandwright.rootfs.strictjson import parse_json
 
 _DOCUMENT_SIZE = 8 << 20
 

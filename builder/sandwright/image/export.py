@@ -7,7 +7,6 @@ The archive is both, over the same blobs. It holds one platform under one name: 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from sandwright.errors import UsageError
 from sandwright.image.documents import REF_NAME, platform_of
 from sandwright.image.existing import BaseImage, PlatformImage, read_layout
 from sandwright.image.layout import LAYOUT_FILE, Blob, on_disk
+from sandwright.outputs import output_stream
 from sandwright.rootfs.descriptor import IMAGE_NAME, OCI_INDEX, OCI_MANIFEST, canonical
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
@@ -63,14 +63,8 @@ def save_archive(layout: Path, platform: str, target: Path, *, reference: str) -
 
     Raise HostError when it can't be written, and the errors of `write_archive`.
     """
-    with (
-        on_disk(target),
-        tempfile.TemporaryDirectory(prefix=".sandwright-", dir=target.parent) as directory,
-    ):
-        draft = Path(directory, "archive")
-        with draft.open("wb") as sink:
-            write_archive(layout, platform, sink, reference=reference)
-        draft.replace(target)
+    with on_disk(target), output_stream(str(target)) as sink:
+        write_archive(layout, platform, sink, reference=reference)
 
 
 def _file(path: bytes, size: int) -> TarEntry:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.image.cache import Cache, default_cache
+from sandwright.image.download import download
 from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.progress import SILENT, Progress
-
-if TYPE_CHECKING:
-    from sandwright.registry.settings import RetryPolicy
+from sandwright.registry.settings import RetryPolicy
 
 __all__ = ["JOBS", "Cache", "default_cache", "fetch"]
 
@@ -40,7 +38,6 @@ def fetch(
     missing = [package for package in wanted.values() if not cache.has(package, verify=verify)]
     if missing:
         # Imported late: `requests` costs 100 ms, and most runs have everything in the cache.
-        from sandwright.image.download import download  # noqa: PLC0415
 
         cache.sweep()
         total = sum(package.size for package in missing)

@@ -6,11 +6,10 @@ Each has a check, whose message says what is allowed, and a pattern for editors.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-
+from sandwright.documents.checks import NONEMPTY_LIST, between, matching, quoted
+from sandwright.documents.model import ValueCheck
 from sandwright.errors import UsageError
 from sandwright.registry.reference import parse_reference
 
@@ -18,40 +17,19 @@ MAX_ID = 2**32 - 2
 """The largest user or group id; the one above means "no change" to chown(2)."""
 
 
-def _matching(pattern: str, what: str) -> Callable[[str], str]:
-    compiled = re.compile(pattern)
-
-    def check(text: str) -> str:
-        if not compiled.fullmatch(text):
-            raise ValueError(f"{_quoted(text)} is not {what}")
-        return text
-
-    return check
-
-
-def _text(pattern: str, what: str) -> tuple[AfterValidator, WithJsonSchema]:
-    return AfterValidator(_matching(pattern, what)), WithJsonSchema(
-        {"type": "string", "pattern": f"^(?:{pattern})$"}
-    )
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
 def check_path(text: str) -> str:
     """Return an absolute, normalised path unchanged; raise ValueError for any other."""
     if not text.startswith("/"):
-        raise ValueError(f"{_quoted(text)} is not an absolute path")
+        raise ValueError(f"{quoted(text)} is not an absolute path")
     if re.search(r"[\x00-\x1f\x7f]", text):
-        raise ValueError(f"{_quoted(text)} holds a control character")
+        raise ValueError(f"{quoted(text)} holds a control character")
     parts = text.split("/")[1:]
     if ".." in parts or "." in parts:
-        raise ValueError(f"{_quoted(text)} holds '.' or '..'; write where it leads")
+        raise ValueError(f"{quoted(text)} holds '.' or '..'; write where it leads")
     if "" in parts and text != "/":
-        raise ValueError(f"{_quoted(text)} has a slash too many")
+        raise ValueError(f"{quoted(text)} has a slash too many")
     if len(text.encode()) > 4095 or any(len(part.encode()) > 255 for part in parts):
-        raise ValueError(f"{_quoted(text)} is longer than Linux takes")
+        raise ValueError(f"{quoted(text)} is longer than Linux takes")
     return text
 
 
@@ -63,7 +41,7 @@ def _check_entry_path(text: str) -> str:
 
 def _check_source(text: str) -> str:
     if text.startswith("/"):
-        raise ValueError(f"{_quoted(text)} must be relative to the definition's directory")
+        raise ValueError(f"{quoted(text)} must be relative to the definition's directory")
     check_path(f"/{text}")
     return text
 
@@ -71,13 +49,13 @@ def _check_source(text: str) -> str:
 def _check_glob(text: str) -> str:
     check_path(text)
     if text.count("[") != text.count("]"):
-        raise ValueError(f"{_quoted(text)} has a bracket without its partner")
+        raise ValueError(f"{quoted(text)} has a bracket without its partner")
     return text
 
 
 def _check_mode(text: object) -> int:
     if not isinstance(text, str) or not re.fullmatch(r"0?[0-7]{3,4}", text):
-        shown = _quoted(text) if isinstance(text, str) else f"{text} without quotes"
+        shown = quoted(text) if isinstance(text, str) else f"{text} without quotes"
         raise ValueError(f'must be octal digits in quotes, like "0755", not {shown}')
     return int(text, 8)
 
@@ -98,57 +76,51 @@ def _check_reference(text: str) -> str:
 
 _ABSOLUTE = {"type": "string", "pattern": "^/"}
 
-RootPath = Annotated[str, AfterValidator(check_path), WithJsonSchema(_ABSOLUTE)]
+RootPath = Annotated[str, ValueCheck(check_path, _ABSOLUTE)]
 """An absolute path in its shortest form; may be `/`."""
 
-EntryPath = Annotated[
-    str, AfterValidator(_check_entry_path), WithJsonSchema({"type": "string", "pattern": "^/."})
-]
+EntryPath = Annotated[str, ValueCheck(_check_entry_path, {"type": "string", "pattern": "^/."})]
 """An absolute path of something created in the image, so not `/`."""
 
-SourcePath = Annotated[
-    str, AfterValidator(_check_source), WithJsonSchema({"type": "string", "pattern": "^[^/]"})
-]
+SourcePath = Annotated[str, ValueCheck(_check_source, {"type": "string", "pattern": "^[^/]"})]
 """A path of a file below the definition's directory."""
 
-Glob = Annotated[str, AfterValidator(_check_glob), WithJsonSchema(_ABSOLUTE)]
+Glob = Annotated[str, ValueCheck(_check_glob, _ABSOLUTE)]
 """An absolute path with wildcards, as dpkg's `path-exclude` reads them: `*` and `?` match `/` too."""
 
-Mode = Annotated[
-    int, BeforeValidator(_check_mode), WithJsonSchema({"type": "string", "pattern": "^0?[0-7]{3,4}$"})
-]
+Mode = Annotated[int, ValueCheck(_check_mode, {"type": "string", "pattern": "^0?[0-7]{3,4}$"}, raw=True)]
 """Permission bits; written as octal digits in text, `"0755"` or `"1777"`."""
 
 ImageName = Annotated[
-    str, *_text(r"[a-z0-9]+(?:-[a-z0-9]+)*", "an image name: words of a-z and 0-9, joined by '-'")
+    str, matching(r"[a-z0-9]+(?:-[a-z0-9]+)*", "an image name: words of a-z and 0-9, joined by '-'")
 ]
-RegistryReference = Annotated[
-    str, AfterValidator(_check_reference), WithJsonSchema({"type": "string", "pattern": "^[^\\s]+$"})
-]
+RegistryReference = Annotated[str, ValueCheck(_check_reference, {"type": "string", "pattern": "^[^\\s]+$"})]
 """An image in a registry: `host[:port]/repository[:tag][@digest]`; without a host it is Docker Hub's."""
 
-PackageName = Annotated[str, *_text(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]
+PackageName = Annotated[str, matching(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]
 """Debian Policy 5.6.1."""
 
-AccountName = Annotated[str, *_text(r"[a-z_][a-z0-9_-]{0,31}", "a name for a user or group")]
-AccountText = Annotated[str, *_text(r"[^:\x00-\x1f\x7f]*", "text for a field of passwd, which ':' would end")]
-VariableName = Annotated[str, *_text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
-Signal = Annotated[str, *_text(r"SIG[A-Z0-9]+(?:[+-][0-9]+)?|[0-9]{1,2}", "a signal, like SIGTERM")]
+AccountName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "a name for a user or group")]
+AccountText = Annotated[
+    str, matching(r"[^:\x00-\x1f\x7f]*", "text for a field of passwd, which ':' would end")
+]
+VariableName = Annotated[str, matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
+Signal = Annotated[str, matching(r"SIG[A-Z0-9]+(?:[+-][0-9]+)?|[0-9]{1,2}", "a signal, like SIGTERM")]
 UserSpec = Annotated[
     str,
-    *_text(
+    matching(
         r"(?:[a-z_][a-z0-9_-]*|[0-9]+)(?::(?:[a-z_][a-z0-9_-]*|[0-9]+))?",
         "a user, like 'name' or '1000:1000'",
     ),
 ]
 """The user that a container runs as: `user` or `user:group`, names or numbers (image-spec, config.User)."""
 
-Id = Annotated[int, Field(ge=0, le=MAX_ID)]
+Id = Annotated[int, between(0, MAX_ID)]
 Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
 
-Line = Annotated[str, *_text(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
-Text = Annotated[str, AfterValidator(_check_no_nul)]
-Word = Annotated[str, AfterValidator(_check_no_nul)]
-Command = Annotated[tuple[Word, ...], Field(min_length=1)]
+Line = Annotated[str, matching(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
+Text = Annotated[str, ValueCheck(_check_no_nul)]
+Word = Annotated[str, ValueCheck(_check_no_nul)]
+Command = Annotated[tuple[Word, ...], NONEMPTY_LIST]
 """A program and its arguments. There is no shell."""

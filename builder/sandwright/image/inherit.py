@@ -39,7 +39,7 @@ def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
     environment = dict(_variable(each) for each in _words(section.get("Env"), f"{where}: Env") or ())
     labels = strings(section.get("Labels"), f"{where}: Labels")
     account, entrypoint = split_entrypoint(_words(section.get("Entrypoint"), f"{where}: Entrypoint") or ())
-    config = Config.model_construct(  # what definitions may say is narrower
+    config = Config(  # what definitions may say is narrower
         user=_text(section.get("User")),
         environment=environment,
         workdir=_text(section.get("WorkingDir")),

@@ -4,33 +4,54 @@ It is written by resolving the definition with apt, and read by everything else;
 JSON. What is in it decides the image's bytes, so it is checked as strictly as if someone else had written it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
-import os
-import re
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from sandwright.errors import DocumentError, LockError, Problem
-from sandwright.reading import read_start
+from sandwright.documents.checks import expected
+from sandwright.documents.decode import decode
+from sandwright.documents.document import FieldErrors
+from sandwright.documents.model import ValueCheck
+from sandwright.errors import LockError
+from sandwright.image.baselock import BaseLock
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.lockfile import (
+    ARCHITECTURES,
+    COMMAND,
+    FILE,
+    SCHEMA,
+    Checksum,
+    FormatVersion,
+    PlatformName,
+    Time,
+    is_count,
+    parse_file,
+    read_file,
+    text_of,
+    write_file,
+)
 
-if TYPE_CHECKING:
-    from sandwright.image.baselock import BaseLock
-    from sandwright.image.definition import ImageDefinition
-
-FILE = "lock.json"
-SCHEMA = 1
-COMMAND = "sandwright lock-images"
-MAX_BYTES = 16 << 20
 ARCHIVES = ("debian", "debian-security")
-ARCHITECTURES: Mapping[str, str] = {"linux/amd64": "amd64", "linux/arm64": "arm64"}
-"""Debian's name of the architecture for each platform that a lock can hold."""
+
+_VERSION = r"(?:[0-9]+:)?[0-9][A-Za-z0-9.+~-]*"
+_NAME = r"[a-z0-9][a-z0-9+.-]+"
+
+
+PackageName = Annotated[str, text_of(_NAME, "the name of a package")]
+Version = Annotated[str, text_of(_VERSION, "a version")]
+Architecture = Annotated[str, text_of("amd64|arm64|all", "an architecture")]
+Bytes = Annotated[int, expected("a number of bytes", is_count)]
+Kibibytes = Annotated[int, expected("a number of KiB", is_count)]
+Sha256 = Annotated[str, text_of("[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")]
+Archive = Annotated[str, text_of("|".join(ARCHIVES), f"one of {', '.join(ARCHIVES)}")]
+ArchivePath = Annotated[
+    str, text_of(r"pool(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb", "a path like pool/…/name.deb")
+]
+Suite = Annotated[str, text_of("[a-z][a-z0-9-]*", "the code name of a suite")]
 
 
 @dataclass(frozen=True, order=True)
@@ -41,16 +62,16 @@ class LockedPackage:
     leads to the `.deb` from the root of the archive; it is not escaped for URLs.
     """
 
-    name: str
-    version: str
-    architecture: str
-    size: int
-    sha256: str
-    archive: str
-    path: str
-    source: str
-    source_version: str
-    installed: int
+    name: PackageName
+    version: Version
+    architecture: Architecture
+    size: Bytes
+    sha256: Sha256
+    archive: Archive
+    path: ArchivePath
+    source: PackageName
+    source_version: Version
+    installed: Kibibytes
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.architecture})"
@@ -76,10 +97,6 @@ class Lock:
         return self.platforms[platform]
 
 
-class NotLocked(LockError):
-    """An image has no lock yet."""
-
-
 class PackageGone(LockError):
     """Packages that a lock names are no longer on any mirror. `packages` holds them."""
 
@@ -90,7 +107,7 @@ class PackageGone(LockError):
         super().__init__(f"no longer on {', '.join(mirrors)}: {names}; lock again with '{COMMAND}'")
 
 
-def checksum(definition: ImageDefinition) -> str:
+def checksum(definition: "ImageDefinition") -> str:
     """The checksum, `sha256:…`, of that part of a definition which decides what is locked."""
     if definition.reference is not None:
         return _checksum({"registry": definition.reference, "platforms": sorted(definition.platforms)})
@@ -108,7 +125,7 @@ def _checksum(deciding: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()}"
 
 
-def check_lock(definition: ImageDefinition, lock: Lock | BaseLock) -> None:
+def check_lock(definition: "ImageDefinition", lock: "Lock | BaseLock") -> None:
     """Raise LockError when the definition has changed since the lock was made."""
     if lock.definition != checksum(definition):
         raise LockError(
@@ -125,66 +142,54 @@ def load_lock(folder: Path) -> Lock:
     return parse_lock(read_file(folder), file=str(folder / FILE))
 
 
-def read_file(folder: Path) -> bytes:
-    """What the lock file of an image's directory holds. Raise NotLocked; LockError when it can't be read."""
-    path = folder / FILE
-    try:
-        return read_start(path, size=MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise NotLocked(
-            f"image '{folder.name}' is not locked; do so with '{COMMAND} --name {folder.name}'"
-        ) from None
-    except OSError as error:
-        raise LockError(f"image '{folder.name}': {path} can't be read: {error.strerror}") from None
-
-
 def parse_lock(raw: bytes, *, file: str) -> Lock:
     """Read a lock. `file` is its name in messages. Raise DocumentError with every fault."""
-    reader = _Reader()
-    lock = reader.lock(parse_json(raw, file=file))
-    if lock is None or reader.problems:
-        raise DocumentError(file, reader.problems)
-    return lock
+    read = decode(_LockFile, parse_file(raw, file=file))
+    return Lock(read.definition, read.suite, read.epoch, read.platforms)
 
 
-def parse_json(raw: bytes, *, file: str) -> object:
-    """Read what a lock file holds, strictly. Raise DocumentError for what no lock can be."""
-    try:
-        data: object = json.loads(
-            _short_enough(raw).decode(), object_pairs_hook=_distinct, parse_constant=_no_constant
-        )
-    except json.JSONDecodeError as error:
-        problem = Problem(error.lineno, error.colno, "", f"is not JSON: {error.msg}")
-        raise DocumentError(file, [problem]) from None
-    except RecursionError:
-        raise DocumentError(file, [Problem(0, 0, "", "is not a lock: nested too deep")]) from None
-    except ValueError as error:
-        raise DocumentError(file, [Problem(0, 0, "", f"is not a lock: {error}")]) from None
-    return data
+def _distinct_names(packages: tuple[LockedPackage, ...]) -> tuple[LockedPackage, ...]:
+    if not packages:
+        raise ValueError("must be a list that is not empty")
+    names = [package.name for package in packages]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"holds twice: {', '.join(twice)}")
+    return packages
+
+
+def _of_their_platform(
+    platforms: Mapping[str, tuple[LockedPackage, ...]],
+) -> dict[str, tuple[LockedPackage, ...]]:
+    """The packages of each platform, sorted; ValueError for one of another architecture, or for none."""
+    if not platforms:
+        raise ValueError("must be a mapping that is not empty")
+    faults = [
+        ((platform, index, "architecture"), f"must be {ARCHITECTURES[platform]} or all")
+        for platform, packages in platforms.items()
+        for index, package in enumerate(packages)
+        if package.architecture not in (ARCHITECTURES[platform], "all")
+    ]
+    if faults:
+        raise FieldErrors(faults)
+    return {platform: tuple(sorted(packages)) for platform, packages in platforms.items()}
+
+
+@dataclass(frozen=True)
+class _LockFile:
+    schema: FormatVersion
+    definition: Checksum
+    suite: Suite
+    epoch: Time
+    platforms: Annotated[
+        dict[PlatformName, Annotated[tuple[LockedPackage, ...], ValueCheck(_distinct_names)]],
+        ValueCheck(_of_their_platform),
+    ]
 
 
 def write_lock(folder: Path, lock: Lock) -> None:
     """Write the lock into an image's directory: complete, or not at all. Raise LockError when that fails."""
     write_file(folder, lock_text(lock))
-
-
-def write_file(folder: Path, text: str) -> None:
-    """Write the text of a lock into an image's directory, as `write_lock` does."""
-    target = folder / FILE
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text.encode())
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise LockError(f"{target} can't be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def lock_text(lock: Lock) -> str:
@@ -243,121 +248,3 @@ def _change(before: LockedPackage | None, after: LockedPackage | None) -> str | 
 
 def _date(epoch: int) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _short_enough(raw: bytes) -> bytes:
-    if len(raw) > MAX_BYTES:
-        raise ValueError(f"larger than {MAX_BYTES >> 20} MiB")
-    return raw
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key '{next(key for key in keys if keys.count(key) > 1)}' is given twice")
-    return data
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
-_YEAR_10000 = 253_402_300_800
-_VERSION = r"(?:[0-9]+:)?[0-9][A-Za-z0-9.+~-]*"
-_NAME = r"[a-z0-9][a-z0-9+.-]+"
-
-
-def _matches(pattern: str) -> Callable[[object], bool]:
-    compiled = re.compile(pattern)
-    return lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40
-
-
-def is_time(value: object) -> bool:
-    """Whether it is a time in seconds since 1970 that a date can say."""
-    return _count(value) and isinstance(value, int) and value < _YEAR_10000
-
-
-_FIELDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "name": (_matches(_NAME), "the name of a package"),
-    "version": (_matches(_VERSION), "a version"),
-    "architecture": (_matches("amd64|arm64|all"), "an architecture"),
-    "size": (_count, "a number of bytes"),
-    "sha256": (_matches("[0-9a-f]{64}"), "a SHA-256 in 64 hexadecimal digits"),
-    "archive": (_matches("|".join(ARCHIVES)), f"one of {', '.join(ARCHIVES)}"),
-    "path": (_matches(r"pool(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)+\.deb"), "a path like pool/…/name.deb"),
-    "source": (_matches(_NAME), "the name of a source package"),
-    "source_version": (_matches(_VERSION), "a version"),
-    "installed": (_count, "a number of KiB"),
-}
-
-
-class _Reader:
-    """Turns JSON into a lock and collects what is wrong with it."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def lock(self, data: object) -> Lock | None:
-        if not self._has_keys(data, "", ("definition", "epoch", "platforms", "schema", "suite")):
-            return None
-        assert isinstance(data, dict)
-        self._check(
-            data["schema"] is not True and data["schema"] == SCHEMA, "schema", f"this program reads {SCHEMA}"
-        )
-        self._check(_matches("sha256:[0-9a-f]{64}")(data["definition"]), "definition", "must be sha256:…")
-        self._check(_matches("[a-z][a-z0-9-]*")(data["suite"]), "suite", "must be the code name of a suite")
-        self._check(is_time(data["epoch"]), "epoch", "must be a time in seconds")
-        if not isinstance(data["platforms"], dict) or not data["platforms"]:
-            self._check(False, "platforms", "must be a mapping that is not empty")
-            return None
-        platforms = {name: self._packages(name, listed) for name, listed in data["platforms"].items()}
-        return None if self.problems else Lock(data["definition"], data["suite"], data["epoch"], platforms)
-
-    def _packages(self, platform: str, listed: object) -> tuple[LockedPackage, ...]:
-        where = f'platforms["{platform}"]'
-        if platform not in ARCHITECTURES:
-            self._check(False, where, f"is none of {', '.join(ARCHITECTURES)}")
-        elif not isinstance(listed, list) or not listed:
-            self._check(False, where, "must be a list that is not empty")
-        else:
-            packages = [
-                self._package(f"{where}[{index}]", each, platform) for index, each in enumerate(listed)
-            ]
-            found = [package for package in packages if package is not None]
-            names = [package.name for package in found]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            self._check(not twice, where, f"holds twice: {', '.join(twice)}")
-            return tuple(sorted(found))
-        return ()
-
-    def _package(self, where: str, data: object, platform: str) -> LockedPackage | None:
-        if not self._has_keys(data, where, tuple(_FIELDS)):
-            return None
-        assert isinstance(data, dict)
-        before = len(self.problems)
-        for name, (holds, what) in _FIELDS.items():
-            self._check(holds(data[name]), f"{where}.{name}", f"must be {what}")
-        if len(self.problems) > before:
-            return None
-        own = ARCHITECTURES[platform]
-        self._check(data["architecture"] in (own, "all"), f"{where}.architecture", f"must be {own} or all")
-        return LockedPackage(**data)
-
-    def _has_keys(self, data: object, where: str, keys: tuple[str, ...]) -> bool:
-        if not isinstance(data, dict):
-            self._check(False, where, "must be a mapping")
-            return False
-        missing = [key for key in keys if key not in data]
-        unknown = [key for key in data if key not in keys]
-        self._check(not missing, where, f"lacks {', '.join(missing)}")
-        self._check(not unknown, where, f"has unknown keys: {', '.join(unknown)}")
-        return not missing and not unknown
-
-    def _check(self, holds: bool, where: str, message: str) -> None:
-        if not holds:
-            self.problems.append(Problem(0, 0, where, message))

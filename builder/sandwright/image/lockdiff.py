@@ -8,7 +8,8 @@ from pathlib import Path
 from sandwright.errors import UsageError
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock
 from sandwright.image.definition import ImageDefinition, load_catalogue
-from sandwright.image.lock import Lock, NotLocked, load_lock, lock_changes
+from sandwright.image.lock import Lock, load_lock, lock_changes
+from sandwright.image.lockfile import NotLocked
 
 
 def lock_differences(before: Path, after: Path) -> dict[str, list[str]]:

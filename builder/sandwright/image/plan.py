@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright import __version__
+from sandwright.documents.model import plain
 from sandwright.errors import IntegrityError, LockError, UsageError
 from sandwright.image import additions, init
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
-from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
+from sandwright.image.lock import Lock, check_lock, load_lock
+from sandwright.image.lockfile import NotLocked
 from sandwright.rootfs.descriptor import canonical
 
 _NO_PART = {"smoke"}
@@ -123,7 +125,7 @@ def inputs(
     """The checksum of all inputs of an image: equal inputs give an equal image."""
     document = {
         "name": definition.name,
-        "definition": definition.model_dump(mode="json", by_alias=True, exclude=_NO_PART),
+        "definition": {name: value for name, value in plain(definition).items() if name not in _NO_PART},
         "files": additions.checksums(definition),
         **({} if definition.config.init is None else {"init": init.checksum()}),
         "packages": {

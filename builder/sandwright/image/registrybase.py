@@ -10,18 +10,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from sandwright.errors import ArchiveRefused, LockError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.cache import Cache
+from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import timestamp
 from sandwright.image.existing import PlatformImage
 from sandwright.image.layout import Blob
 from sandwright.image.lock import checksum
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import NotFound
+from sandwright.registry.graph import ImageGraph, ManifestNode, walk
+from sandwright.registry.pull import fetch_blobs, pull_pinned
 from sandwright.registry.reference import parse_reference
+from sandwright.registry.repository import Repository, open_repository
+from sandwright.registry.settings import RegistrySettings
 from sandwright.rootfs.descriptor import (
     CONFIG_TYPES,
     INDEX_TYPES,
@@ -32,12 +37,6 @@ from sandwright.rootfs.descriptor import (
     sequence,
 )
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
-
-if TYPE_CHECKING:
-    from sandwright.image.definition import ImageDefinition
-    from sandwright.registry.graph import ImageGraph, ManifestNode
-    from sandwright.registry.repository import Repository
-    from sandwright.registry.settings import RegistrySettings
 
 
 class BaseGone(LockError):
@@ -88,8 +87,6 @@ def lock_base(
     Raise LockError when the base lacks a platform of the definition or is unusable, and the errors of the
     registry's client.
     """
-    from sandwright.registry.repository import open_repository  # noqa: PLC0415 - `requests` is dear
-
     assert definition.reference is not None
     reference = parse_reference(definition.reference)
     place = CacheStore(cache)
@@ -127,9 +124,6 @@ def fetch_base(
     Raise BaseGone when the registry no longer has it, IntegrityError and ArchiveRefused for an unusable base,
     and the errors of the registry's client.
     """
-    from sandwright.registry.pull import pull_pinned  # noqa: PLC0415
-    from sandwright.registry.repository import open_repository  # noqa: PLC0415 - `requests` is dear
-
     place = CacheStore(cache)
     images, configs = {}, {}
     with open_repository(lock.pinned, settings) as repository:
@@ -153,7 +147,6 @@ def _documents(
     repository: Repository, root: Descriptor, place: CacheStore, platforms: Collection[str]
 ) -> ImageGraph:
     """The documents of the wanted platforms, without their blobs."""
-    from sandwright.registry.graph import walk  # noqa: PLC0415
 
     def load(descriptor: Descriptor) -> bytes:
         if not place.has(descriptor):
@@ -201,8 +194,6 @@ def _of_platform(
 
 def _config(node: ManifestNode, repository: Repository, place: CacheStore) -> ImageConfig:
     """The config of a manifest, fetched if needed."""
-    from sandwright.registry.pull import fetch_blobs  # noqa: PLC0415
-
     config = node.blobs[0]
     where = f"{repository}: config {config.digest}"
     if config.media_type not in CONFIG_TYPES:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from sandwright.documents.fields import INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.image.cache import Cache
 from sandwright.image.documents import ALL_PLATFORMS, REF_NAME
@@ -29,11 +31,9 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.fields import INDEX
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.images.imageconfig import parse_config
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.unpacking.store import explained
 
 _LARGEST = 4 << 20

@@ -1,13 +1,12 @@
 """The sections of an image definition: bases, accounts, entries, configuration, checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from sandwright.document import FieldErrors, Path
+from sandwright.documents.checks import NONEMPTY_TEXT, between
+from sandwright.documents.document import FieldErrors, Path
+from sandwright.documents.model import ValueCheck
 from sandwright.image.fields import (
     AccountName,
     AccountText,
@@ -31,37 +30,32 @@ Faults = Iterator[tuple[Path, str]]
 """Faults, each with its path from the checked value."""
 
 
-class Section(BaseModel):
-    """A mapping of the definition: frozen, no keys but its own.
-
-    Its validator is built on first use, which never happens for a section inside another.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class DebianBase(Section):
+@dataclass(frozen=True, kw_only=True)
+class DebianBase:
     """Packages of a Debian suite, with its updates and security updates."""
 
     debian: Literal["bookworm", "trixie"]
     """Code name of the suite."""
 
 
-class ImageBase(Section):
+@dataclass(frozen=True, kw_only=True)
+class ImageBase:
     """Another image of ours, to which layers are added."""
 
     image: ImageName
     """Its name: that of its directory."""
 
 
-class RegistryBase(Section):
+@dataclass(frozen=True, kw_only=True)
+class RegistryBase:
     """An image of a registry, to which layers are added."""
 
     registry: RegistryReference
     """Its reference, as `docker.io/library/alpine:3.22`. What it names is pinned by the lock."""
 
 
-class ImageUser(Section):
+@dataclass(frozen=True, kw_only=True)
+class ImageUser:
     """A line of /etc/passwd. No account has a password."""
 
     name: AccountName
@@ -74,7 +68,8 @@ class ImageUser(Section):
     shell: RootPath = "/usr/sbin/nologin"
 
 
-class ImageGroup(Section):
+@dataclass(frozen=True, kw_only=True)
+class ImageGroup:
     """A line of /etc/group."""
 
     name: AccountName
@@ -82,37 +77,29 @@ class ImageGroup(Section):
     members: tuple[AccountName, ...] = ()
 
 
-class Accounts(Section):
+@dataclass(frozen=True, kw_only=True)
+class Accounts:
     """Users and groups. Where `declare` has `accounts` these are all there are; else they are added."""
 
     users: tuple[ImageUser, ...] = ()
     groups: tuple[ImageGroup, ...] = ()
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        faults = [
-            *_repeated("users", [user.name for user in self.users], "name"),
-            *_repeated("users", [user.uid for user in self.users], "uid"),
-            *_repeated("groups", [group.name for group in self.groups], "name"),
-            *_repeated("groups", [group.gid for group in self.groups], "gid"),
-        ]
-        if faults:
-            raise FieldErrors(faults)
-        return self
 
-
-class _Entry(Section):
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
     path: EntryPath
     user: Owner = "root"
     group: Owner = "root"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Directory(_Entry):
     """A directory that is made, or whose mode and owner are set."""
 
     mode: Mode = 0o755
 
 
+@dataclass(frozen=True, kw_only=True)
 class ImageFile(_Entry):
     """A regular file, from a file beside the definition or from text in it."""
 
@@ -122,27 +109,23 @@ class ImageFile(_Entry):
     """The text itself."""
     mode: Mode = 0o644
 
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if (self.source is None) == (self.content is None):
-            raise ValueError("must have either 'source' or 'content'")
-        return self
 
-
-class Link(Section):
+@dataclass(frozen=True, kw_only=True)
+class Link:
     """A symbolic link."""
 
     path: EntryPath
-    target: Annotated[Text, Field(min_length=1)]
+    target: Annotated[Text, NONEMPTY_TEXT]
     """As it is written into the link."""
 
 
-class Config(Section):
+@dataclass(frozen=True, kw_only=True)
+class Config:
     """What a container does by default. With another image as base, what is absent is as there."""
 
     user: UserSpec | None = None
     """Whom it runs as; absent: root, or as in the base."""
-    environment: dict[VariableName, Text] = {}
+    environment: dict[VariableName, Text] = field(default_factory=dict)
     """Variables; added to those of the base."""
     workdir: RootPath | None = None
     """Where it starts; absent: `/`, or as in the base."""
@@ -154,14 +137,14 @@ class Config(Section):
     """The program in front of every command. When given, the base's `command` is dropped."""
     command: Command | None = None
     """What is run when nothing is named."""
-    labels: dict[Line, Text] = {}
+    labels: dict[Line, Text] = field(default_factory=dict)
     """Labels; added to those of the base."""
     stop_signal: Signal | None = None
 
-    def over(self, base: Config) -> Config:
+    def over(self, base: "Config") -> "Config":
         """This configuration where the image has a base with configuration `base`."""
         command = self.command if self.command or self.entrypoint else base.command
-        return Config.model_construct(  # both are checked; that of a stranger's image by other rules
+        return Config(  # both are checked; that of a stranger's image by other rules
             user=self.user or base.user,
             environment={**base.environment, **self.environment},
             workdir=self.workdir or base.workdir,
@@ -173,18 +156,20 @@ class Config(Section):
         )
 
 
-class SmokeCheck(Section):
+@dataclass(frozen=True, kw_only=True)
+class SmokeCheck:
     """A program that is run in the finished image, and what must come of it."""
 
     name: Line
     run: Command
-    status: Annotated[int, Field(ge=0, le=255)] = 0
+    status: Annotated[int, between(0, 255)] = 0
     """Exit status."""
     prints: Text | None = None
     """Text that its standard output must hold."""
 
 
-class Smoke(Section):
+@dataclass(frozen=True, kw_only=True)
+class Smoke:
     """How the image is proved to work, beside the checks that every image has."""
 
     programs: tuple[Command, ...] = ()
@@ -192,10 +177,11 @@ class Smoke(Section):
     checks: tuple[SmokeCheck, ...] = ()
 
 
-class Layers(Section):
+@dataclass(frozen=True, kw_only=True)
+class Layers:
     """How the files of packages are shared out between layers."""
 
-    budget: Annotated[int, Field(ge=1, le=100)] = 6
+    budget: Annotated[int, between(1, 100)] = 6
     """At most so many layers of packages: the biggest alone, the rest together."""
 
 
@@ -203,3 +189,25 @@ def _repeated(kind: str, values: list[Any], key: str) -> Faults:
     for index, value in enumerate(values):
         if value in values[:index]:
             yield (kind, index, key), f"{value!r} is there twice"
+
+
+def _consistent_accounts(accounts: Accounts) -> Accounts:
+    faults = [
+        *_repeated("users", [user.name for user in accounts.users], "name"),
+        *_repeated("users", [user.uid for user in accounts.users], "uid"),
+        *_repeated("groups", [group.name for group in accounts.groups], "name"),
+        *_repeated("groups", [group.gid for group in accounts.groups], "gid"),
+    ]
+    if faults:
+        raise FieldErrors(faults)
+    return accounts
+
+
+def _one_origin(file: ImageFile) -> ImageFile:
+    if (file.source is None) == (file.content is None):
+        raise ValueError("must have either 'source' or 'content'")
+    return file
+
+
+ConsistentAccounts = Annotated[Accounts, ValueCheck(_consistent_accounts)]
+FileOfOneOrigin = Annotated[ImageFile, ValueCheck(_one_origin)]

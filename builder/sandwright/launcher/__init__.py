@@ -1,6 +1,7 @@
 """The program that starts a rendered sandbox, watches over it and cleans up after it (docs/launcher.md).
 
-What runs inside a kernel of the sandbox's own is another, which has some sources in common with it.
+Three others run inside, and have sources in common with it: the first process of a sandbox, what starts a
+kernel of the sandbox's own, and the first process of that kernel.
 """
 
 from __future__ import annotations
@@ -9,32 +10,74 @@ from pathlib import Path
 
 from sandwright.prebuilt import PrebuiltProgram
 
-SMALLER = ("-Xclang", "-Oz", "-fomit-frame-pointer")
-"""Zig takes -Oz for -Os: the compiler itself has to be told. 15 KB of 261."""
+FLAGS = ("-fPIE", "-pie", "-fstack-clash-protection", "-Wl,-z,relro,-z,now,-z,noexecstack")
+"""A static PIE (`-static-pie` is Zig's `-static -pie`), besides crossbuild's `-fstack-protector-strong`.
 
-LAUNCH = PrebuiltProgram("launch", Path(__file__).parent, ("linux/amd64", "linux/arm64"), SMALLER)
+`-D_FORTIFY_SOURCE` would do nothing: musl's headers have no checked functions.
+"""
 
-_SHARED = (
-    *(
-        "bytes.c",
-        "carry.c",
-        "command.c",
-        "init.c",
-        "inside.c",
-        "line.c",
-        "names.c",
-        "ports.c",
-        "privileges.c",
+_ROOM = Path(__file__).parent
+_PLATFORMS = ("linux/amd64", "linux/arm64")
+
+LAUNCH = PrebuiltProgram("launch", _ROOM, _PLATFORMS, FLAGS)
+
+
+def _shared(*names: str) -> tuple[Path, ...]:
+    return tuple(LAUNCH.source / name for name in names)
+
+
+_HEADERS = _shared("bytes.h", "document.h", "fields.h", "launch.h", "log.h", "plan.h", "utils.h")
+
+LAUNCH_INIT = PrebuiltProgram(
+    "launch-init",
+    _ROOM / "init",
+    _PLATFORMS,
+    FLAGS,
+    (
+        *_HEADERS,
+        *_shared("broker.h", "filter.h", "landlock.h", "refusals.h"),
+        *_shared(
+            "backstop_inside.c", "confine.c", "exec.c", "filter.c", "init.c", "landlock_rules.c", "log.c"
+        ),
+        *_shared("privileges.c", "utils.c"),
     ),
-    *("process.c", "say.c", "text.c", "tunnels.c"),
-    *("bytes.h", "fields.h", "launch.h", "line.h", "ports.h", "tunnels.h", "watch.h"),
 )
+"""The first process inside: it confines itself, and starts the command."""
+
+LAUNCH_VM = PrebuiltProgram(
+    "launch-vm",
+    _ROOM / "machine",
+    ("linux/amd64",),
+    FLAGS,
+    (
+        *_HEADERS,
+        *_shared("broker.h", "line.h", "ports.h", "tunnels.h", "vm.h", "vm_ports.h", "watch.h"),
+        *_shared("bytes.c", "exec.c", "fd_passing.c", "init.c", "line.c", "log.c", "mountinfo.c", "qemu.c"),
+        *_shared("tunnels.c", "utils.c", "vm_handshake.c", "vm_kernel.c", "vm_relay.c"),
+    ),
+)
+"""What starts a kernel of the sandbox's own inside, for method `vm`."""
 
 GUEST = PrebuiltProgram(
     "guest",
-    Path(__file__).parent / "guest",
+    _ROOM / "guest",
     ("linux/amd64",),
-    SMALLER,
-    tuple(LAUNCH.source / name for name in _SHARED),
+    FLAGS,
+    (
+        *_HEADERS,
+        *_shared("line.h", "ports.h", "tunnels.h", "watch.h"),
+        *_shared(
+            "bytes.c",
+            "dns.c",
+            "exec.c",
+            "fd_passing.c",
+            "init.c",
+            "line.c",
+            "log.c",
+            "ports.c",
+            "privileges.c",
+        ),
+        *_shared("process.c", "relay.c", "tunnels.c", "utils.c", "watch_mountns.c"),
+    ),
 )
 """The first process of such a kernel, for method `vm`."""

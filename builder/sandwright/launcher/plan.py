@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sandwright.errors import RenderError
 
 NAME = "launch.plan"
-HEAD = ("sandwright-launch", "1")
+HEAD = ("sandwright-launch", "2")
 
 Words = tuple[str, ...]
 Pairs = tuple[tuple[str, str], ...]
@@ -23,8 +24,137 @@ Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, kw_only=True)
+class NamePlan:
+    """Names of hosts that lead through the proxy."""
+
+    patterns: Words = ()
+    ports: Words = ()
+    resolver_place: str | None = None
+    hosts_place: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthorityPlan:
+    """The host's certificates of authorities, in an image's root."""
+
+    bundles: Words = ()
+    stores: Words = ()
+    variables: Words = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SocketPlan:
+    """Unix sockets."""
+
+    supervised: bool = False
+    own: bool = False
+    host: Words = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShimPlan:
+    """The bridge."""
+
+    enabled: bool = False
+    place: str | None = None
+    search: str | None = None
+    loopback: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackstopPlan:
+    """Landlock behind the mounts."""
+
+    enabled: bool = False
+    paths: Pairs = ()
+    own: Words = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagePlan:
+    """An unpacked image."""
+
+    root: str | None = None
+    points: Words = ()
+    private_names: Words = ()
+    host_names: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimePlan:
+    """runc, crun, runsc."""
+
+    gvisor: bool = False
+    rootless: bool = False
+    flags: Words = ()
+    own_network: bool = False
+    config_holes: Pairs = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePlan:
+    """Docker and Podman."""
+
+    client: str | None = None
+    options: Words = ()
+    started: Words = ()
+    image_missing: str | None = None
+    files_inside: Pairs = ()
+    hidden_files: Words = ()
+    binds: Words = ()
+    owner: int | None = None
+    controllers: Words = ()
+    home: str | None = None
+    callers: Words = ()
+    unset: Words = ()
+    proxy_image: str | None = None
+    proxy_missing: str | None = None
+    proxy_network: str | None = None
+    proxy_clients: str | None = None
+    proxy_private: bool = False
+    watched: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserPlan:
+    """An account of the project's."""
+
+    account: str | None = None
+    root: str | None = None
+    start_directory: str | None = None
+    settings: Words = ()
+    network: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandlockPlan:
+    """Landlock as the method."""
+
+    settings: Words = ()
+    start_directory: str | None = None
+    temporary: str | None = None
+    ports_closed: bool = False
+    ports_connect: Words = ()
+    ports_bind: Words = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachinePlan:
+    """A kernel of the command's."""
+
+    kernel: str | None = None
+    accelerator: str | None = None
+    memory: int | None = None
+    cpus: int | None = None
+    hidden: Words = ()
+    readonly: Words = ()
+    hostname: str | None = None
+    links: Pairs = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """What a launcher does. Each field of `fields.h`, in its order; what each means is said there."""
+    """What a launcher does. Each field of `fields.h`, in its order; what each means stands there."""
 
     method: str
     refused: str | None = None
@@ -47,69 +177,17 @@ class LaunchPlan:
     proxy: bool = False
     expose: Words = ()
     localhost: Words = ()
-    names: Words = ()
-    name_ports: Words = ()
-    resolver_place: str | None = None
-    hosts_place: str | None = None
-    authorities: Words = ()
-    authority_stores: Words = ()
-    authority_names: Words = ()
-    supervised: bool = False
-    own_sockets: bool = False
-    host_sockets: Words = ()
-    shims: bool = False
-    shims_place: str | None = None
-    shims_search: str | None = None
-    shims_loopback: bool = False
-    wall: bool = False
-    wall_paths: Pairs = ()
-    wall_own: Words = ()
-    gvisor: bool = False
-    rootless: bool = False
-    runtime_flags: Words = ()
-    image: str | None = None
-    image_points: Words = ()
-    image_private: Words = ()
-    own_network: bool = False
-    host_names: bool = False
-    config_holes: Pairs = ()
-    engine: str | None = None
-    options: Words = ()
-    started: Words = ()
-    image_missing: str | None = None
-    files_inside: Pairs = ()
-    hidden_files: Words = ()
-    binds: Words = ()
-    owner: int | None = None
-    controllers: Words = ()
-    home: str | None = None
-    callers: Words = ()
-    unset: Words = ()
-    proxy_image: str | None = None
-    proxy_missing: str | None = None
-    proxy_network: str | None = None
-    proxy_clients: str | None = None
-    proxy_private: bool = False
-    watched: bool = False
-    account: str | None = None
-    account_place: str | None = None
-    account_start: str | None = None
-    account_settings: Words = ()
-    account_network: bool = False
-    settings: Words = ()
-    start_directory: str | None = None
-    temporary: str | None = None
-    ports_closed: bool = False
-    ports_connect: Words = ()
-    ports_bind: Words = ()
-    kernel: str | None = None
-    accelerator: str | None = None
-    memory: int | None = None
-    cpus: int | None = None
-    guest_hidden: Words = ()
-    guest_readonly: Words = ()
-    guest_name: str | None = None
-    guest_links: Pairs = ()
+    names: NamePlan = NamePlan()
+    authorities: AuthorityPlan = AuthorityPlan()
+    sockets: SocketPlan = SocketPlan()
+    shims: ShimPlan = ShimPlan()
+    backstop: BackstopPlan = BackstopPlan()
+    image: ImagePlan = ImagePlan()
+    runtime: RuntimePlan = RuntimePlan()
+    engine: EnginePlan = EnginePlan()
+    user: UserPlan = UserPlan()
+    landlock: LandlockPlan = LandlockPlan()
+    vm: MachinePlan = MachinePlan()
 
 
 _KINDS: Mapping[str, str] = {
@@ -122,9 +200,24 @@ _KINDS: Mapping[str, str] = {
 }
 
 
+def _sections(document: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    """Its sections, dataclasses of further fields, as they are by default."""
+    fields = dataclasses.fields(document)
+    return {each.name: each.default for each in fields if dataclasses.is_dataclass(each.default)}
+
+
+def _kinds(of: Any, prefix: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a dataclass
+    sections = {} if prefix else _sections(of)
+    for each in dataclasses.fields(of):
+        if each.name in sections:
+            yield from _kinds(sections[each.name], f"{each.name}.")
+        else:
+            yield f"{prefix}{each.name}", _KINDS[str(each.type)]
+
+
 def fields_of(document: type) -> Mapping[str, str]:
-    """The kind of each field, as fields.h names it."""
-    return {each.name: _KINDS[str(each.type)] for each in dataclasses.fields(document)}
+    """The kind of each field, as fields.h names it; `section.field` in a section."""
+    return dict(_kinds(document))
 
 
 FIELDS: Mapping[str, str] = MappingProxyType(fields_of(LaunchPlan))
@@ -147,10 +240,11 @@ def document_bytes(document: Any, head: Words) -> bytes:  # noqa: ANN401 - a dat
 def _words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
     yield from head
     for name, kind in fields_of(type(document)).items():
-        values = _values(name, kind, getattr(document, name))
+        found = attrgetter(name)(document)
+        values = _values(name, kind, found)
         if any("\0" in value for value in values):
             raise RenderError(f"{name} holds a NUL, which no path and no argument can have")
-        if values or (kind == "FLAG" and getattr(document, name)):
+        if values or (kind == "FLAG" and found):
             yield from (name, str(len(values)), *values)
     yield "end"
 
@@ -175,11 +269,16 @@ def parse_plan(content: bytes) -> LaunchPlan:
 def parse_document(document: type[Document], content: bytes, head: Words) -> Document:
     """Read what `document_bytes` wrote. Raise RenderError for all else."""
     words = iter(content.decode("utf-8", "surrogateescape").split("\0")[2:])
-    fields, found = fields_of(document), dict[str, Any]()
+    fields, defaults = fields_of(document), _sections(document)
+    found: dict[str, Any] = {}
+    sections: dict[str, dict[str, Any]] = {}
     try:
         while (name := next(words)) != "end":
-            found[name] = _read(fields[name], [next(words) for _ in range(int(next(words)))])
-        made = document(**found)
+            section, _, field = name.rpartition(".")
+            into = sections.setdefault(section, {}) if section else found
+            into[field] = _read(fields[name], [next(words) for _ in range(int(next(words)))])
+        inner = {name: dataclasses.replace(defaults[name], **values) for name, values in sections.items()}
+        made = document(**found, **inner)
     except (LookupError, StopIteration, TypeError, ValueError):
         raise RenderError("it is no plan of a launcher") from None
     if document_bytes(made, head) != content:

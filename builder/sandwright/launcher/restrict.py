@@ -1,4 +1,4 @@
-"""Words before a program of the host that parses what a sandbox sends: `launch --restrict` (restrict.c).
+"""Words before a program of the host that parses what a sandbox sends: `launch-init --restrict` (restrict.c).
 
 Landlock and a filter of system calls need no namespace and no rights, so that this starts where no sandbox
 does. Where the kernel's Landlock is older or off, it holds what it can; the filter always holds.

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from sandwright.document import parse
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, UsageError
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.spelling import checked_path
@@ -99,7 +99,7 @@ class Proposal:
         try:
             for (section, key), value in self._fields().items():
                 text = _with_field(text, section, key, list(_lines(key, value)))
-            parse(text, file="sandbox.yaml")
+            parse_yaml(text, file="sandbox.yaml")
         except (yaml.YAMLError, DocumentError):
             return None
         return text
@@ -144,7 +144,7 @@ def spelled(path: str, facts: HostFacts) -> str | None:
 
 
 def _data(text: str) -> dict[str, Any]:
-    found = parse(text, file="sandbox.yaml").data
+    found = parse_yaml(text, file="sandbox.yaml").data
     return dict(found) if isinstance(found, dict) else {}
 
 

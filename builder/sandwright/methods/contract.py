@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
+from sandwright import lazy
 from sandwright.errors import HostError, RenderError
+from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
 from sandwright.methods.properties import Answers, Properties
-
-if TYPE_CHECKING:
-    from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.host import MachineFacts
-    from sandwright.inputs import InputTracker
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.names import Outer
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.questions import Question
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.names import Outer
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.questions import Question
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered
 
 Say = Callable[[str], None]
 """Tells a person one line."""
@@ -46,8 +44,7 @@ class Parts:
 
     def load(self, part: str) -> Any:  # noqa: ANN401 - a test loads each, and looks at its type
         """A part by its field's name. Raise ImportError or AttributeError where it can't be imported."""
-        module, _, attribute = str(getattr(self, part)).partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return lazy.load(getattr(self, part))
 
 
 @dataclass

@@ -8,24 +8,24 @@ of ours.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from sandwright.errors import UsageError
+from sandwright.evaluate.gate import check_artifacts
 from sandwright.methods import METHODS
 from sandwright.methods.contract import Backend, Method, MethodVariant, Parts
 from sandwright.methods.installed import entry_points
+from sandwright.methods.properties import Answers, Properties
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered, render_with
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-    from sandwright.evaluate.explain.compare import Comparison, MethodQuestions
-    from sandwright.methods.properties import Answers, Properties
-    from sandwright.policy.declaration import Declaration
-    from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.rendered import Rendered
 
 GROUP = "sandwright.methods"
 """The group of entry points."""
@@ -173,8 +173,6 @@ def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
 
 def artifacts(policy: ResolvedPolicy, name: str) -> tuple[Artifact, ...]:
     """The artifacts of a method or variant, whether it can enforce the policy or not. Raise like `render`."""
-    from sandwright.policy.limits import with_kept_limits  # noqa: PLC0415 - for who renders
-
     policy = _in_outer(policy, name)
     return _with_parts(name).make_artifacts(with_kept_limits(policy, declaration(name)))
 
@@ -192,9 +190,6 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
     ArtifactsTooWide where the artifacts, read back, allow more than the policy; UsageError for a method that
     there isn't.
     """
-    from sandwright.evaluate.gate import check_artifacts  # noqa: PLC0415 - for who renders
-    from sandwright.render.rendered import render_with  # noqa: PLC0415 - likewise
-
     in_outer = find(name)[2].outer != "none"
     policy = _in_outer(policy, name)
     method_here = _with_parts(name)
@@ -205,34 +200,6 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
         findings = {each.use.feature: each for each in rendered.findings}
         check_artifacts(policy, method_here.read_artifacts(rendered, policy), findings, method=name)
     return rendered
-
-
-def explain(
-    policy: ResolvedPolicy,
-    question: str,
-    subject: str,
-    *,
-    arguments: Sequence[int] | None = None,
-    methods: Sequence[str] | None = None,
-    architectures: Sequence[str] = (),
-) -> Comparison:
-    """Ask `methods` one question about a policy. Absent: all of ours; empty: the policy alone.
-
-    See `sandwright.evaluate.explain.compare.explain_methods`. Raise UsageError for a method that there isn't.
-    """
-    return questions(policy, methods).ask(question, subject, arguments=arguments, architectures=architectures)
-
-
-def questions(policy: ResolvedPolicy, methods: Sequence[str] | None = None) -> MethodQuestions:
-    """Methods to be asked about a policy, each rendered once. Absent: all of ours. Raise like `explain`."""
-    from sandwright.evaluate.explain.compare import ComparedMethod, MethodQuestions  # noqa: PLC0415 - likewise
-
-    compared = []
-    for name in METHODS if methods is None else methods:
-        found = method(name)
-        read = found.read_artifacts if found.parts.read_back else None
-        compared.append(ComparedMethod(found.declare(), found.make_artifacts, read))
-    return MethodQuestions(policy, compared)
 
 
 def _loaded(name: str, point: EntryPoint) -> Method:

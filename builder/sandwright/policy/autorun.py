@@ -116,6 +116,7 @@ VERSION_CONTROL = (
 """Names in the metadata of version control: protected where the metadata is there."""
 
 EXISTING = (
+    (".sandbox", "sandwright", "launchers that it rendered; the `sandbox.yaml` beside them, too", _TRUST),
     (".direnv", "direnv", "cached environments, sourced as the directory is entered", _TRUST),
     (".devenv", "devenv", "profiles on PATH as the directory is entered", _TRUST),
     ("mise.toml", "mise", "hooks, tasks and environment as the directory is entered", _TRUST),

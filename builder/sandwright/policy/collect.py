@@ -20,16 +20,17 @@ from sandwright import places
 from sandwright.errors import HostError, UsageError
 from sandwright.inputs import InputTracker
 from sandwright.policy import nested, planted, spelling
+from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.hidden import hidden_of_host, hidden_paths
+from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
 from sandwright.policy.repositories import Repositories, plain_content
-from sandwright.policy.reserved import HIDDEN, READONLY, TRUSTED, reserved_rules
+from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
@@ -86,7 +87,7 @@ def collect(
     facts = replace(facts, unsearchable=_unsearchable(facts, inputs))
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
-    facts = replace(facts, texts=_texts(policy, facts, inputs))
+    facts = replace(facts, texts=_texts(policy, facts, given, inputs))
     facts = _with_reserved(policy, facts, inputs, None if environ is None else given, account=account)
     facts = _with_installation(policy, facts, inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
@@ -170,9 +171,12 @@ def _with_reserved(
     writable = _writable_roots(policy, facts)
     found = {rule.written: rule.path for rule in reserved_rules(facts)}
     for directory, path in found.items():
-        if directory not in files and any(is_inside(path, root) for root in writable):
+        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in writable):
             with contextlib.suppress(OSError):
-                os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as the others are made
+                if directory in facts.trusted:  # images of a build, which other users may read
+                    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
+                else:
+                    places.make(directory)
             inputs.forget(directory)
     return observe(facts, found, inputs=inputs)
 
@@ -181,15 +185,22 @@ def _with_trusted(
     facts: HostFacts, files: Iterable[str], inputs: InputTracker, *, account: bool
 ) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
-    home, known = facts.account_home, places.remembered() if account else {}
-    if account:
-        inputs.content(places.memory())
+    home, known = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
         reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
         reserved_readonly=_unique(places.readonly(), known.get("readonly", ()), home, READONLY),
         trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
     )
+
+
+def _remembered(inputs: InputTracker) -> dict[str, list[str]]:
+    """The directories of earlier runs that are there; one that comes back changes the answer."""
+    inputs.content(places.memory())
+    return {
+        kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
+        for kind, paths in places.remembered().items()
+    }
 
 
 def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -420,7 +431,7 @@ def _has_access_list(path: str) -> bool:
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += [*hidden_paths(), *hidden_of_host()] if facts.os == "linux" else ()
+    own += [*hidden_paths(), *hidden_of_host(), *_network_devices()] if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
@@ -435,20 +446,30 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     return found
 
 
-def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict[str, str]:
-    """The seccomp profile that the policy names, where it names a file that can be read."""
+def _network_devices() -> list[str]:
+    """The links to physical network devices; those of containers come and go, and lie in one directory."""
+    folder = Path(NETWORK[0])
+    links = sorted(str(path) for path in folder.iterdir()) if folder.is_dir() else []
+    return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]
+
+
+def _texts(
+    policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: InputTracker
+) -> dict[str, str]:
+    """The seccomp profile that the policy names, if that can be read, and certificates of authorities."""
+    found = bundle_text(policy.settings, given, inputs, uid=facts.uid)
     file = policy.seccomp_file()
     try:
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
     except ValueError:
-        return {}  # resolving the policy says so, with its place
+        return found  # resolving the policy says so, with its place
     raw = plain_content(Path(path), MAX_TEXT, inputs) if path else None
-    return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
+    return found if raw is None else {**found, path: raw.decode("utf-8", "surrogateescape")}
 
 
 def _writable(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
-    found = [facts.project, *facts.homes, *_canonical(policy, facts, "write")]
+    found = [facts.project, facts.home, *_canonical(policy, facts, "write")]
     return list(dict.fromkeys(follow(path, facts)[0] for path in found))
 
 
@@ -465,7 +486,8 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
 
 def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     names = [item.value for item in policy.settings.items("filesystem.protect")]
-    found = [below(root, name) for root in _writable(policy, facts) for name in names]
+    roots = [*_writable(policy, facts), *([facts.account_home] if facts.account_home else [])]
+    found = [below(root, name) for root in roots for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
     return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]

@@ -4,15 +4,17 @@ Whoever resolves and renders a policy gets these facts and nothing else of the h
 made and tested on Linux, and the same policy with the same facts gives the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Literal
 
+from sandwright.documents import strictjson
+from sandwright.documents.decode import decode
+from sandwright.documents.document import without_positions
+from sandwright.documents.model import ValueCheck
 from sandwright.errors import DocumentError, Problem
 from sandwright.policy import spelling
 from sandwright.questions import EntryKind
@@ -68,6 +70,46 @@ class HostEntry:
     target: str = ""
 
 
+def _entry(value: object) -> HostEntry:
+    match value:
+        case ["symlink", str(target)] if target:
+            return HostEntry("symlink", target)
+        case "directory" | "file" | "socket" | "device" | "fifo":
+            return HostEntry(value)
+    raise ValueError('must be a kind, or ["symlink", target]')
+
+
+def _plain_path(path: str) -> str:
+    if path != spelling.plain(path):
+        raise ValueError(f"must be an absolute path without '.', '..' or double slashes, not {path!r}")
+    return path
+
+
+def _user_name(name: str) -> str:
+    if not re.fullmatch(r"[^\x00-\x20:/\x7f]+", name):
+        raise ValueError(f"can't be the name of a user: {name!r}")
+    return name
+
+
+def _user_id(number: int) -> int:
+    if not 0 <= number < (1 << 32) - 1:
+        raise ValueError(f"must be between 0 and 4294967294, not {number}")
+    return number
+
+
+def _bytes(number: int) -> int:
+    if number < 0:
+        raise ValueError(f"must not be less than 0: {number}")
+    return number
+
+
+PlainPath = Annotated[str, ValueCheck(_plain_path)]
+PathOrNone = Annotated[str, ValueCheck(lambda path: path and _plain_path(path))]
+UserName = Annotated[str, ValueCheck(_user_name)]
+UserId = Annotated[int, ValueCheck(_user_id)]
+Bytes = Annotated[int, ValueCheck(_bytes)]
+
+
 @dataclass(frozen=True)
 class HostFacts:
     """One host, as far as one policy looks at it.
@@ -95,34 +137,36 @@ class HostFacts:
     """
 
     os: System
-    home: str
-    project: str
-    user: str = "user"
-    uid: int = 1000
-    gid: int = 1000
-    tmp: str = "/tmp"  # noqa: S108 - what is inside the sandbox
-    cwd: str = ""
+    home: PlainPath
+    project: PlainPath
+    user: UserName = "user"
+    uid: UserId = 1000
+    gid: UserId = 1000
+    tmp: PlainPath = "/tmp"  # noqa: S108 - what is inside the sandbox
+    cwd: PathOrNone = ""
     platform: str = "linux/amd64"
     kernel: str = ""
     case_sensitive: bool = True
-    memory: int = 0
+    memory: Bytes = 0
     controllers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    entries: Mapping[str, HostEntry] = field(default_factory=dict)
-    autorun: tuple[str, ...] = ()
-    git_directories: tuple[str, ...] = ()
-    git_files: Mapping[str, str] = field(default_factory=dict)
-    sockets: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
-    installation: tuple[str, ...] = ()
-    reserved_hidden: tuple[str, ...] = ()
-    reserved_readonly: tuple[str, ...] = ()
-    trusted: tuple[str, ...] = ()
-    account_home: str = ""
-    named: tuple[str, ...] = ()
-    git_worktree: tuple[str, ...] = ()
+    entries: Mapping[PlainPath, Annotated[HostEntry, ValueCheck(_entry, raw=True)]] = field(
+        default_factory=dict
+    )
+    autorun: tuple[PlainPath, ...] = ()
+    git_directories: tuple[PlainPath, ...] = ()
+    git_files: Mapping[PlainPath, str] = field(default_factory=dict)
+    sockets: tuple[PlainPath, ...] = ()
+    texts: Mapping[PlainPath, str] = field(default_factory=dict)
+    installation: tuple[PlainPath, ...] = ()
+    reserved_hidden: tuple[PlainPath, ...] = ()
+    reserved_readonly: tuple[PlainPath, ...] = ()
+    trusted: tuple[PlainPath, ...] = ()
+    account_home: PathOrNone = ""
+    named: tuple[PlainPath, ...] = ()
+    git_worktree: tuple[PlainPath, ...] = ()
     git_worktree_fault: str = ""
-    unsearchable: tuple[str, ...] = ()
+    unsearchable: tuple[PlainPath, ...] = ()
 
     @property
     def homes(self) -> tuple[str, ...]:
@@ -156,7 +200,7 @@ class HostFacts:
             return DARWIN_LINKS.get(path) if self.os == "darwin" else None
         return entry.target if entry.kind == "symlink" else None
 
-    def with_entries(self, entries: Mapping[str, HostEntry]) -> HostFacts:
+    def with_entries(self, entries: Mapping[str, HostEntry]) -> "HostFacts":
         """The same facts, and some more paths."""
         return replace(self, entries={**self.entries, **entries})
 
@@ -170,120 +214,17 @@ class HostFacts:
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, file: str = "facts") -> HostFacts:
+    def from_json(cls, text: str | bytes, *, file: str = "facts") -> "HostFacts":
         """The facts that `to_json` wrote. Raise DocumentError that names every field with a fault.
 
         `file` is the name for messages.
         """
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            document = without_positions(strictjson.loads_record(text), file=file)
+        except ValueError as error:
             raise DocumentError(file, [Problem(0, 0, "", f"is not JSON: {error}")]) from None
-        problems = [Problem(0, 0, name, message) for name, message in _faults(data)]
-        if problems:
-            raise DocumentError(file, problems)
-        return cls(**_decoded(data))
-
-
-_PATHS = (
-    *("autorun", "git_directories", "git_worktree", "sockets", "installation", "named", "unsearchable"),
-    *("reserved_hidden", "reserved_readonly", "trusted"),
-)
-_LISTS = (*_PATHS, "controllers")
-
-_TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
-    **dict.fromkeys(("account_home", "git_worktree_fault"), str),
-    **dict.fromkeys(("uid", "gid", "memory"), int),
-    "case_sensitive": bool,
-    **dict.fromkeys(("environment", "entries", "git_files", "texts"), dict),
-    **dict.fromkeys(_LISTS, list),
-}
-_KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
-_REQUIRED = ("os", "home", "project")
-_ENTRY_KINDS = ("directory", "file", "symlink", "socket", "device", "fifo")
-
-
-def _faults(data: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
-    if not isinstance(data, dict):
-        yield "", "must be a mapping"
-        return
-    if data.get("schema") != SCHEMA:
-        yield "schema", f"must be {SCHEMA}, not {data.get('schema')!r}"
-        return
-    for name in _REQUIRED:
-        if name not in data:
-            yield name, "is required"
-    for name, value in data.items():
-        if name != "schema" and name not in _TYPES:
-            yield name, "no such key"
-        elif name != "schema" and type(value) is not _TYPES[name]:
-            yield name, f"must be {_KINDS[_TYPES[name]]}"
-        else:
-            yield from _content_faults(name, value)
-
-
-def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401, C901, PLR0912 - a table
-    match name:
-        case "os" if value not in ("linux", "darwin"):
-            yield name, f"must be linux or darwin, not {value!r}"
-        case "home" | "project" | "tmp":
-            yield from _path_faults(name, value)
-        case "cwd" | "account_home" if value:
-            yield from _path_faults(name, value)
-        case "user" if not re.fullmatch(r"[^\x00-\x20:/\x7f]+", value):
-            yield name, f"can't be the name of a user: {value!r}"
-        case "uid" | "gid" if not 0 <= value < (1 << 32) - 1:
-            yield name, f"must be between 0 and 4294967294, not {value}"
-        case "memory" if value < 0:
-            yield name, f"must not be less than 0: {value}"
-        case "controllers" if not all(isinstance(each, str) for each in value):
-            yield name, "must hold text"
-        case "environment":
-            for key, text in value.items():
-                if not isinstance(text, str):
-                    yield f"environment.{key}", "must be text"
-        case _ if name in _PATHS:
-            for index, path in enumerate(value):
-                yield from _path_faults(f"{name}[{index}]", path)
-        case "entries":
-            for path, entry in value.items():
-                yield from _entry_faults(path, entry)
-        case "texts" | "git_files":
-            for path, text in value.items():
-                yield from _text_faults(name, path, text)
-
-
-def _entry_faults(path: str, entry: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
-    where = f"entries[{json.dumps(path)}]"
-    yield from _path_faults(where, path)
-    if isinstance(entry, list):
-        if len(entry) != 2 or entry[0] != "symlink" or not isinstance(entry[1], str) or not entry[1]:
-            yield where, 'must be a kind, or ["symlink", target]'
-    elif entry not in _ENTRY_KINDS or entry == "symlink":
-        yield where, 'must be a kind, or ["symlink", target]'
-
-
-def _text_faults(name: str, path: str, text: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
-    where = f"{name}[{json.dumps(path)}]"
-    yield from _path_faults(where, path)
-    if not isinstance(text, str):
-        yield where, "must be text"
-
-
-def _path_faults(where: str, path: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
-    if not isinstance(path, str):
-        yield where, "must be text"
-    elif path != spelling.plain(path):
-        yield where, f"must be an absolute path without '.', '..' or double slashes, not {path!r}"
-
-
-def _decoded(data: Mapping[str, Any]) -> dict[str, Any]:
-    decoded = {name: value for name, value in data.items() if name != "schema"}
-    decoded["entries"] = {
-        path: HostEntry(*entry) if isinstance(entry, list) else HostEntry(entry)
-        for path, entry in data.get("entries", {}).items()
-    }
-    for name in _LISTS:
-        decoded[name] = tuple(data.get(name, ()))
-    return decoded
+        if isinstance(document.data, dict):
+            version = document.data.pop("schema", None)
+            if version != SCHEMA:
+                document.refuse([(("schema",), f"must be {SCHEMA}, not {version!r}")])
+        return decode(cls, document)

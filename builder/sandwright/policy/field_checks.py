@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sandwright.document import FieldErrors
+from sandwright.documents.document import FieldErrors
 from sandwright.policy import hosts, spelling, values
 from sandwright.policy.names import (
     CACHES,

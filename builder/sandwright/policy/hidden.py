@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 
-from sandwright.resources import data_path
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import followed
+from sandwright.resources import data_json
 
 NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
 """What describes the network that /sys was mounted in: the host's own, where the sandbox uses that."""
@@ -24,6 +25,13 @@ def hidden_of_host() -> Mapping[str, str]:
     return _rows("masked_of_host")
 
 
+def network_devices(facts: HostFacts) -> list[str]:
+    """The directories that describe physical network devices: links in /sys/class/net lead into them."""
+    links = (path for path in facts.entries if path.startswith(f"{NETWORK[0]}/"))
+    found = {followed(path, facts)[0].rpartition("/")[0] for path in links}
+    return sorted(path for path in found if path.endswith("/net") and path not in NETWORK)
+
+
 def _rows(name: str) -> Mapping[str, str]:
-    rows = json.loads(data_path("oci", "paths.json").read_text(encoding="utf-8"))[name]
+    rows = data_json("oci", "paths.json")[name]
     return {row["path"]: row["reason"] for row in rows}

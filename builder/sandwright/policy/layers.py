@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sandwright.document import Path
+from sandwright.documents.document import Path
 from sandwright.policy.load import Layer
 from sandwright.policy.names import CACHES
 from sandwright.policy.source import PolicySource, Sourced

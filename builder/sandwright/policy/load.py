@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from sandwright import document
-from sandwright.document import Document, field_name
-from sandwright.document import Path as FieldPath
+from sandwright.documents.decode import decode
+from sandwright.documents.document import MAX_BYTES, Document, Value, field_name, without_positions
+from sandwright.documents.document import Path as FieldPath
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.policy.decoding import decode
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.source import PolicySource
@@ -68,7 +68,7 @@ def layer(
     A text without content says nothing of anything. Raise DocumentError with all that is wrong, but for a
     later version of the format, of which nothing else is known.
     """
-    return _checked(document.parse(text, file=file), kind=kind, methods=methods)
+    return _checked(parse_yaml(text, file=file), kind=kind, methods=methods)
 
 
 def read_layer(
@@ -85,7 +85,7 @@ def read_layer(
         )
     try:
         with Path(path).open("rb") as stream:
-            text = stream.read(document.MAX_BYTES + 1)  # more is refused; a device may have no end
+            text = stream.read(MAX_BYTES + 1)  # more is refused; a device may have no end
     except OSError as error:
         absent = not is_there(Path(path))
         why = os.strerror(errno.ENOENT) if absent else error.strerror
@@ -138,8 +138,8 @@ def given_presets(names: Sequence[str], base: Iterable[str], *, image: bool) -> 
 
 def shown(paths: Iterable[str], *, what: str) -> Layer:
     """A layer of this run that lets some paths be read. `what` is its name for messages."""
-    spelled: list[document.Value] = ["...", *(path.replace("$", "$$") for path in paths)]
-    return _checked(Document(what, {"filesystem": {"read": spelled}}, {(): (0, 0)}, {}), kind="run")
+    spelled: list[Value] = ["...", *(path.replace("$", "$$") for path in paths)]
+    return _checked(without_positions({"filesystem": {"read": spelled}}, file=what), kind="run")
 
 
 def preset_text(name: str) -> str:
@@ -182,14 +182,14 @@ def run_layer(
     `reason` why nothing is enforced when that is `noop`. Raise UsageError for a setting without `=` or a
     field set twice, DocumentError for what a policy can't say.
     """
-    data: dict[str, document.Value] = {}
+    data: dict[str, Value] = {}
     for pair in settings:
         _put(data, pair)
     for key, text in (("method", method), ("reason", reason)):
         if text and key in data:
             raise UsageError(f"{key} is set twice")
         data.update({key: text} if text else {})
-    return _checked(Document("the command line", data, {(): (0, 0)}, {}), kind="run") if data else None
+    return _checked(without_positions(data, file="the command line"), kind="run") if data else None
 
 
 def is_there(file: Path) -> bool:
@@ -206,7 +206,7 @@ def is_there(file: Path) -> bool:
     return not (file.name == PROJECT_FILE and is_cover(str(file), status))
 
 
-def _put(data: dict[str, document.Value], pair: str) -> None:
+def _put(data: dict[str, Value], pair: str) -> None:
     name, equals, text = pair.partition("=")
     if not equals or not name:
         raise UsageError(f"{pair!r} is no setting; write field=value, like network.mode=none")
@@ -219,7 +219,7 @@ def _put(data: dict[str, document.Value], pair: str) -> None:
         place = inner
     if last in place:
         raise UsageError(f"{name} is set twice")
-    place[last] = document.parse(text, file=pair).data
+    place[last] = parse_yaml(text, file=pair).data
 
 
 def _shipped(name: str, *, kind: LayerKind) -> Layer:
@@ -260,7 +260,7 @@ def _nulls(parsed: Document) -> Iterator[Problem]:
     """Keys with nothing behind them, which decoding takes for keys that are not there."""
     if not isinstance(parsed.data, dict):
         return
-    places: list[tuple[FieldPath, Mapping[str, document.Value]]] = [((), parsed.data)]
+    places: list[tuple[FieldPath, Mapping[str, Value]]] = [((), parsed.data)]
     for name in _SECTIONS:
         section = parsed.data.get(name)
         if isinstance(section, dict):

@@ -17,8 +17,8 @@ The texts are checked here and kept as written; `sandwright.policy.resolve` give
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from sandwright.documents.model import ValueCheck
 from sandwright.policy import field_checks
-from sandwright.policy.decoding import ValueCheck
 from sandwright.policy.hosts import ListedHost
 from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 

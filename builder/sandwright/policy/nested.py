@@ -18,6 +18,9 @@ from sandwright.policy.source import Sourced
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""
 
+_RENDERED = ".sandbox"
+"""What sandwright makes in a project: a `sandbox.yaml` beside it is a policy, and no data of the project."""
+
 for _each in NAMES:
     if _each.decision == "existing":
         _METADATA.setdefault(_each.metadata or _each.path, []).append(_each.path)
@@ -54,11 +57,16 @@ def existing(
     known = {name.value for name in _protected(settings)}
     if not known:
         return ()
+    known.add(_RENDERED)  # at the top it is protected in any case
     found = [
         f"{root}/{path}" for root in roots for path in _found(settings, root, inputs) if path not in known
     ]
     found = [path for path in found if not path.endswith("/.git")]
-    top = (f"{root}/{name}" for root in others for name in _METADATA)
+    policies = (
+        f"{path.removesuffix(_RENDERED)}sandbox.yaml" for path in found if path.endswith(f"/{_RENDERED}")
+    )
+    found += [path for path in policies if inputs.kind(path) is not None]
+    top = (f"{root}/{name}" for root in others for name in _METADATA if name != _RENDERED)
     found += (path for path in top if inputs.kind(path) is not None)
     return tuple(dict.fromkeys(each for path in found for each in _names_of(path, inputs)))
 

@@ -45,6 +45,11 @@ def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
         yield _rule(directory, "readonly", _INSTALLATION, facts)
 
 
+def closed_paths(facts: HostFacts) -> list[str]:
+    """The reserved paths but the installation, which is read inside: no other account gets rights there."""
+    return [rule.path for rule in reserved_rules(facts) if rule.why != _INSTALLATION]
+
+
 def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFacts) -> Iterator[PathRule]:
     """Those of the reserved rules that take something away from what `before` allows."""
     there = {rule.path for rule in rules if facts.kind(rule.path) is not None}

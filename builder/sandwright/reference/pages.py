@@ -8,6 +8,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.reference import methods, policy
 from sandwright.reference.markdown import filled, parts
+from sandwright.rootfs.unpacking.store import write_atomically
 
 
 def texts() -> dict[str, str]:
@@ -32,8 +33,6 @@ def stale(directory: Path, generated: Mapping[str, str]) -> dict[Path, str]:
 
 def write(pages: Mapping[Path, str]) -> None:
     """Write pages. Raise HostError where that is not possible."""
-    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
-
     for path, text in pages.items():
         try:
             path.parent.mkdir(exist_ok=True)

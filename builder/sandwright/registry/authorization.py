@@ -8,7 +8,6 @@ login is sent to the realm only when it is the registry's host or a known token 
 from __future__ import annotations
 
 import base64
-import json
 import re
 import threading
 import time
@@ -16,6 +15,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sandwright.documents import strictjson
 from sandwright.registry.challenge import AuthChallenge, parse_challenges
 from sandwright.registry.credentials import Credential
 from sandwright.registry.failure import Denied, RegistryError, RegistryOperation, printable, refusal
@@ -189,7 +189,7 @@ class Authorizer:
         if len(body) > LARGEST_ANSWER:
             raise RegistryError(f"{where}: the answer is longer than {LARGEST_ANSWER} bytes")
         try:
-            document = json.loads(body)
+            document = strictjson.loads_lenient(body)
             text = document.get("token") or document.get("access_token")
             life = document.get("expires_in")
         except (ValueError, AttributeError, RecursionError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sandwright import process
+from sandwright.documents import strictjson
 from sandwright.errors import CommandFailed, HostError
 from sandwright.registry.reference import HUB
 
@@ -116,7 +116,7 @@ def _read(path: Path) -> Mapping[str, Any] | None:
     try:
         if len(raw) > LARGEST_FILE:
             raise ValueError("too long")
-        document = json.loads(raw)
+        document = strictjson.loads_lenient(raw)
     except (ValueError, RecursionError):
         raise HostError(f"{path}: is no file of logins: not JSON, or longer than 1 MiB") from None
     if not isinstance(document, dict):
@@ -211,7 +211,7 @@ def _ask_helper(helper: object, host: str, path: Path) -> Credential | None:
             return None
         raise HostError(f"{program}: no login for {host}: {_printable(said)}")
     try:
-        document = json.loads(answer.stdout)
+        document = strictjson.loads_lenient(answer.stdout)
         user, secret = document["Username"], document["Secret"]
     except (ValueError, KeyError, TypeError, RecursionError):
         user = secret = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from sandwright.documents import strictjson
 from sandwright.errors import FetchError, IntegrityError
 
 MOST_ERRORS = 3
@@ -120,7 +120,7 @@ def _said(content_type: str, body: bytes) -> tuple[tuple[str, ...], str]:
 def _errors(text: str) -> Iterator[tuple[str, str]]:
     """Code and message of each error of distribution-spec, "Error Codes"."""
     try:
-        document = json.loads(text)
+        document = strictjson.loads_lenient(text)
     except (ValueError, RecursionError):
         return
     listed = document.get("errors") if isinstance(document, dict) else None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents.fields import MANIFEST_OR_INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
@@ -17,8 +19,6 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.fields import MANIFEST_OR_INDEX
-from sandwright.rootfs.strictjson import parse_json
 
 DEEPEST = 8
 MOST_DOCUMENTS = 1_000

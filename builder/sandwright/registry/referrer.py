@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents.fields import INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.registry.failure import NotFound, RegistryError, WrongContent
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.repository import RawManifest, Repository, read
@@ -24,8 +26,6 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.fields import INDEX
-from sandwright.rootfs.strictjson import parse_json
 
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 EMPTY = b"{}"

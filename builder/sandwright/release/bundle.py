@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sandwright.documents import fields
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.release.statement import PAYLOAD_TYPE
-from sandwright.rootfs import fields
 from sandwright.rootfs.descriptor import canonical, mapping, sequence
-from sandwright.rootfs.strictjson import parse_json
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents import fields
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused
 from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.graph import sha256_descriptor
@@ -25,9 +27,7 @@ from sandwright.release.bundle import BUNDLE, NotSigned, has_keyid
 from sandwright.release.signing import PublicKey, SigningKey
 from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Release, ReleaseStatement
-from sandwright.rootfs import fields
 from sandwright.rootfs.descriptor import Descriptor, canonical, mapping, read_descriptor, sequence
-from sandwright.rootfs.strictjson import parse_json
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"

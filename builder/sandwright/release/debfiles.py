@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.documents import strictjson
 from sandwright.image.cache import Cache
 from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.layout import on_disk
@@ -100,7 +101,7 @@ def _read(path: Path) -> DebFiles | None:
         total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")
         if total.decode() != _sum(body):
             return None
-        data = json.loads(body)
+        data = strictjson.loads_record(body)
     except (OSError, ValueError):
         return None
     files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}

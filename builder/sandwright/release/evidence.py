@@ -6,16 +6,16 @@ no times, so that the same evidence is the same bytes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents import strictjson
+from sandwright.documents.fields import OURS
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import HostError, VerdictError
 from sandwright.rootfs.descriptor import canonical, mapping, sequence
-from sandwright.rootfs.fields import OURS
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
 from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.verdict import Verdict
@@ -129,7 +129,7 @@ def read_matrix(directory: Path) -> Matrix | None:
     """The matrix that was kept; None where there is none. Raise HostError for a file that is none."""
     path = directory / MATRIX
     try:
-        data = json.loads(path.read_bytes())
+        data = strictjson.loads(path.read_bytes())
         outcomes = tuple(data["outcomes"])
         words = [data[name] for name in ("image", "platform", "digest", "policy")]
         if data["schema"] != SCHEMA or not all(isinstance(each, str) for each in words):

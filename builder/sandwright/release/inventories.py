@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.documents import strictjson
 from sandwright.image.build import Fetcher
 from sandwright.image.existing import ImageLayout
 from sandwright.image.layout import on_disk
@@ -105,7 +105,7 @@ def _code() -> str:
 def _kept(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[Format, bytes]] | None:
     """What was kept, where it was made from the same and is whole."""
     try:
-        record = json.loads((directory / MADE).read_bytes())
+        record = strictjson.loads((directory / MADE).read_bytes())
         if record["made"] != made:
             return None
         found: dict[str, dict[Format, bytes]] = {}

@@ -1,32 +1,33 @@
 """Signatures without a key of one's own: a certificate for minutes, bound to an identity, and a public log.
 
-All of it is the work of sigstore's own library (extra `keyless`). The services are Sigstore's public ones, or
-those of a trust configuration (`clienttrustconfig` of sigstore/protobuf-specs), for who runs his own.
+All of it is the work of sigstore's own library (extra `keyless`), without which this module can't be
+imported. The services are Sigstore's public ones, or those of a trust configuration (`clienttrustconfig` of
+sigstore/protobuf-specs), for who runs his own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sandwright.errors import HostError, ToolMissing, UsageError
+from sigstore.dsse import Statement
+from sigstore.errors import Error
+from sigstore.models import Bundle, ClientTrustConfig
+from sigstore.oidc import IdentityError, IdentityToken, detect_credential
+from sigstore.sign import Signer, SigningContext
+from sigstore.verify import Verifier
+from sigstore.verify.policy import Identity as Policy
+
+from sandwright.errors import HostError, UsageError
 from sandwright.reading import read_named
 from sandwright.registry.client import within
 from sandwright.release import bundle as form
 from sandwright.release.bundle import NotSigned
 from sandwright.release.statement import PAYLOAD_TYPE
 
-if TYPE_CHECKING:
-    from sigstore.models import ClientTrustConfig
-    from sigstore.oidc import IdentityToken
-    from sigstore.sign import Signer
-    from sigstore.verify import Verifier
-
 PATIENCE = 60.0
 """Seconds that the services have for an answer; the library itself waits for ever."""
 
 _LARGEST = 16 << 20
-_HINT = "pip install 'sandwright[keyless]'"
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,6 @@ class Identity:
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if they have signed it; see `Verifier`."""
-        from sigstore.models import Bundle  # noqa: PLC0415 - an extra
-        from sigstore.verify.policy import Identity as Policy  # noqa: PLC0415
-
         if "certificate" not in form.read(bundle, where).material:
             raise NotSigned(f"{where}: not signed by {self}, but by a key")
         try:
@@ -69,8 +67,6 @@ class KeylessSigner:
 
     def sign(self, payload: bytes) -> bytes:
         """A bundle with a statement, signed and logged. Raise HostError when a service refuses."""
-        from sigstore.dsse import Statement  # noqa: PLC0415 - an extra
-
         try:
             signed = within(PATIENCE, lambda: self.signer.sign_dsse(Statement(payload)))
         except Exception as error:  # whatever a service, or the way to it, comes to
@@ -83,10 +79,8 @@ class KeylessSigner:
 def load_identity(subject: str, issuer: str, *, trust: str = "") -> Identity:
     """Who must have signed. `trust` is the file of a trust configuration, absent: Sigstore's public one.
 
-    Raise UsageError for a file that is none, HostError where the public one can't be had, ToolMissing without
-    the library.
+    Raise UsageError for a file that is none, HostError where the public one can't be had.
     """
-    _require()
     return _identity(subject, issuer, _configuration(trust))
 
 
@@ -95,9 +89,6 @@ def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
 
     A certificate is asked for: raise HostError when that is refused, UsageError without a good token.
     """
-    _require()
-    from sigstore.sign import Signer, SigningContext  # noqa: PLC0415 - an extra
-
     held = _token(token)
     configuration = _configuration(trust)
     verifier = _identity(held.identity, held.federated_issuer, configuration)
@@ -109,14 +100,10 @@ def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
 
 
 def _identity(subject: str, issuer: str, configuration: ClientTrustConfig) -> Identity:
-    from sigstore.verify import Verifier  # noqa: PLC0415 - an extra
-
     return Identity(subject, issuer, Verifier(trusted_root=configuration.trusted_root))
 
 
 def _token(path: str) -> IdentityToken:
-    from sigstore.oidc import IdentityError, IdentityToken, detect_credential  # noqa: PLC0415 - an extra
-
     try:
         raw = _read(path).decode().strip() if path else detect_credential()
         if not raw:
@@ -127,9 +114,6 @@ def _token(path: str) -> IdentityToken:
 
 
 def _configuration(path: str) -> ClientTrustConfig:
-    from sigstore.errors import Error  # noqa: PLC0415 - an extra
-    from sigstore.models import ClientTrustConfig  # noqa: PLC0415
-
     try:
         if path:
             return ClientTrustConfig.from_json(_read(path).decode())
@@ -154,10 +138,3 @@ def _refused(error: Exception) -> HostError:
 def _line(error: Exception) -> str:
     """What an error says, on one line."""
     return " ".join(str(error).split())[:300]
-
-
-def _require() -> None:
-    try:
-        import sigstore  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise ToolMissing(str(error.name), _HINT) from error

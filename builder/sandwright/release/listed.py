@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents.fields import OURS
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.image import lock
 from sandwright.release import cyclonedx, spdx
 from sandwright.release.contents import LayeredFile
 from sandwright.release.sbom import Format, text
-from sandwright.rootfs.fields import OURS
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.visible import one_line
 
 MOST_DIFFERENCES = 10

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from sandwright.documents.fields import INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.image.build import Fetcher, build_images
 from sandwright.image.compress import IDENTITY
@@ -16,8 +18,6 @@ from sandwright.release import sources
 from sandwright.release.difference import first_difference, of_values
 from sandwright.release.provenance import Provenance
 from sandwright.release.sources import Sources
-from sandwright.rootfs.fields import INDEX
-from sandwright.rootfs.strictjson import parse_json
 
 
 def rebuild(

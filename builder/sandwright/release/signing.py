@@ -13,14 +13,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.release.bundle import Envelope, NotSigned, read, signed, write
 
-if TYPE_CHECKING:
+try:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
-    from securesystemslib.signer import Signer, SSlibKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+        load_pem_public_key,
+    )
+    from cryptography.x509 import load_pem_x509_certificates
+    from securesystemslib.exceptions import UnverifiedSignatureError
+    from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, CryptoSigner, Signature, Signer, SSlibKey
+except ImportError as error:  # without the extra `release`
+    _MISSING: ImportError | None = error
+else:
+    _MISSING = None
 
 PASSWORD = "SANDWRIGHT_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 """Names the environment variable with the password of an encrypted key."""
@@ -57,9 +68,6 @@ class PublicKey:
 
     def has_signed(self, content: bytes, signature: bytes) -> bool:
         """Whether a signature of these very bytes is this key's."""
-        from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
-        from securesystemslib.signer import Signature  # noqa: PLC0415
-
         try:
             self.key.verify_signature(Signature(self.key.keyid, signature.hex()), content)
         except UnverifiedSignatureError:
@@ -108,8 +116,6 @@ def load_key(
         for each in certified:
             if each.fingerprint != verifier.fingerprint:
                 raise UsageError(f"{each.source}: it is not the public key of {where}")
-    from securesystemslib.signer import CryptoSigner  # noqa: PLC0415 - an extra
-
     return SigningKey(CryptoSigner(private, verifier.key), verifier)
 
 
@@ -119,8 +125,6 @@ def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
     Raise UsageError for what is no key that can be used, HostError for a file that can't be read.
     """
     _require()
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
-
     raw = _read(where)
     if b"PRIVATE KEY-----" in raw:
         raise UsageError(f"{where}: this is a private key; checking takes the public one")
@@ -145,11 +149,8 @@ def _named(envelope: Envelope) -> str:
 
 
 def _require() -> None:
-    try:
-        import cryptography  # noqa: F401, PLC0415
-        import securesystemslib  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise ToolMissing(str(error.name), _HINT) from error
+    if _MISSING is not None:
+        raise ToolMissing(str(_MISSING.name), _HINT) from _MISSING
 
 
 def _read(where: str) -> bytes:
@@ -161,8 +162,6 @@ def _read(where: str) -> bytes:
 
 
 def _private(raw: bytes, where: str, environ: Mapping[str, str]) -> PrivateKeyTypes:
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
-
     kinds = {match[1]: match[0] for match in _BLOCK.finditer(raw)}
     if any(kind.endswith((b"SIGSTORE PRIVATE KEY", b"COSIGN PRIVATE KEY")) for kind in kinds):
         raise UsageError(
@@ -184,9 +183,6 @@ def _private(raw: bytes, where: str, environ: Mapping[str, str]) -> PrivateKeyTy
 
 
 def _verifier(public: PublicKeyTypes, where: str) -> PublicKey:
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
-    from securesystemslib.signer import SSlibKey  # noqa: PLC0415
-
     try:
         key = SSlibKey.from_crypto(public)
         scheme = key.scheme
@@ -202,8 +198,6 @@ def _verifier(public: PublicKeyTypes, where: str) -> PublicKey:
 
 def _certificates(raw: bytes, where: str, now: datetime | None) -> Sequence[PublicKey]:
     """The public keys of the certificates in a file. Raise UsageError for one that is not good now."""
-    from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415
-
     if b"BEGIN CERTIFICATE-----" not in raw:
         return []
     at = now or datetime.now(UTC)
@@ -220,8 +214,6 @@ def _certificates(raw: bytes, where: str, now: datetime | None) -> Sequence[Publ
 
 
 def _from_service(where: str, public: str, now: datetime | None) -> SigningKey:
-    from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, Signer  # noqa: PLC0415
-
     if not public:
         raise UsageError(f"{where}: a key service needs --public-key, the file of its public key")
     verifier = load_verifier(public, now=now)

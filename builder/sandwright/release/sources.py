@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.documents.fields import OURS
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.definition import FILE, ImageDefinition
 from sandwright.image.layout import on_disk
-from sandwright.image.lock import FILE as LOCK_FILE
 from sandwright.image.lock import Lock, load_lock
+from sandwright.image.lockfile import FILE as LOCK_FILE
 from sandwright.rootfs.descriptor import canonical, strings
-from sandwright.rootfs.fields import OURS
-from sandwright.rootfs.strictjson import parse_json
 
 SCHEMA = 1
 _LONGEST = 255

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents.fields import STATEMENT
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.descriptor import canonical, mapping, sequence, strings
-from sandwright.rootfs.fields import STATEMENT
-from sandwright.rootfs.strictjson import parse_json
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 SIGNATURE = "https://sigstore.dev/cosign/sign/v1"

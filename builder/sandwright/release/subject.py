@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents.fields import INDEX
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Fetcher
@@ -25,8 +27,6 @@ from sandwright.release.listed import MEDIA_TYPES
 from sandwright.release.provenance import BUILDER, BuildParameters
 from sandwright.release.statement import PROVENANCE, SIGNATURE, InTotoStatement
 from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor
-from sandwright.rootfs.fields import INDEX
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.verify.smoke.report import ImageReport
 
 LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"

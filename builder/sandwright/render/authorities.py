@@ -2,18 +2,25 @@
 
 A company's proxy signs with an authority of its own, which its machines know and no image does. The launcher
 copies the host's bundle when a run starts (`launcher/source/authorities.c`), and mounts the copy read-only
-over the image's, and one that Java can read (`keystore.c`) over Java's. Most programs read the bundle of the
-system; those that bring one along read a variable.
+over the image's. Java gets a key store, which is rendered of the bundle as it was then. Most programs read
+the bundle of the system; those that bring one along read a variable.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import struct
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
+from sandwright.launcher.plan import AuthorityPlan, LaunchPlan
+from sandwright.policy.bundle import CERTIFICATE, TEXT
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import BUNDLES
+from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan
 
 STORES = (
@@ -21,6 +28,8 @@ STORES = (
     "/etc/pki/java/cacerts",  # Fedora, RHEL
 )
 """Where systems keep the key store that Java reads; its releases have a link there."""
+
+STORE = "authorities.jks"
 
 NAMES = (
     "SSL_CERT_FILE",  # OpenSSL (SSL_CTX_set_default_verify_paths(3)), Go, rustls, uv, Ruby
@@ -44,27 +53,59 @@ def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
     return dict.fromkeys(free, seen[0]) if seen else {}
 
 
+def authority_store(policy: ResolvedPolicy) -> list[Artifact]:
+    """The host's certificates for Java, which takes no PEM; none where the sandbox can write the bundle."""
+    text = policy.facts.texts.get(TEXT, "") if _wanted(policy) else ""
+    path, _, certificates = text.removeprefix("# ").partition("\n")
+    rules = (each for each in policy.filesystem.rules if each.writable and not each.private)
+    written = any(is_inside(path, each.path) for each in rules)
+    if not text or written:
+        return []
+    return [Artifact(STORE, java_store(certificates), "the host's certificates of authorities, for Java")]
+
+
+def java_store(certificates: str) -> bytes:
+    """A key store of Java's oldest kind, JKS, which every release reads, with the usual password."""
+    found = [each for each in map(_der, CERTIFICATE.findall(certificates)) if each]
+    store = struct.pack(">III", 0xFEEDFEED, 2, len(found))
+    for number, each in enumerate(found, 1):
+        name = str(number).encode()
+        store += struct.pack(">IH", 2, len(name)) + name + struct.pack(">QH", 0, 5) + b"X.509"
+        store += struct.pack(">I", len(each)) + each
+    seal = hashlib.sha1("changeit".encode("utf-16-be") + b"Mighty Aphrodite" + store, usedforsecurity=False)
+    return store + seal.digest()
+
+
+def _der(text: str) -> bytes:
+    """The sequence that a certificate is (X.690, 8.1.3); empty without one, or Java would read none."""
+    try:
+        raw = base64.b64decode(text)
+    except binascii.Error:
+        return b""
+    more = raw[1] & 0x7F if len(raw) > 1 and raw[1] & 0x80 else 0
+    if raw[:1] != b"\x30" or len(raw) < 2 + more or raw[1] == 0x80 or more > 3:
+        return b""
+    length = 2 + more + (int.from_bytes(raw[2 : 2 + more], "big") if more else raw[1])
+    return raw[:length] if length <= len(raw) else b""
+
+
 def _wanted(policy: ResolvedPolicy) -> bool:
     network = policy.network
     return network.ca == "host" and network.mode != "none" and policy.facts.os == "linux"
 
 
-def authority_fields(policy: ResolvedPolicy, plan: MountPlan, never: tuple[str, ...]) -> dict[str, Any]:
-    """What a launcher's plan says of them; `never` are the variables that it passes on to nobody anyway.
+def with_authorities(policy: ResolvedPolicy, plan: MountPlan, base: LaunchPlan) -> LaunchPlan:
+    """A launcher's plan with them.
 
-    Nothing where the policy wants the image's, or where there is no network. Where a listed path of the host
-    is mounted on or above a place, that stays. A variable that the policy sets keeps its value.
+    Unchanged where the policy wants the image's, or where there is no network. Where a listed path of the
+    host is mounted on or above a place, that stays. A variable that the policy sets keeps its value.
     """
     if not _wanted(policy):
-        return {}
+        return base
     taken = [mount.target for mount in plan.mounts if mount.target != "/"]
     names = tuple(name for name in NAMES if name not in policy.environment.set)
-    return {
-        "authorities": _free(BUNDLES, taken),
-        "authority_stores": _free(STORES, taken),
-        "authority_names": names,
-        "never": (*never, *sorted(set(names) - set(never))),
-    }
+    made = AuthorityPlan(bundles=_free(BUNDLES, taken), stores=_free(STORES, taken), variables=names)
+    return replace(base, authorities=made, never=(*base.never, *sorted(set(names) - set(base.never))))
 
 
 def _free(places: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:

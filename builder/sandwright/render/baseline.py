@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def load_baseline() -> Baseline:
 
 
 def _data(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(data_path("oci", f"{name}.json").read_text(encoding="utf-8"))
+    document: dict[str, Any] = data_json("oci", f"{name}.json")
     return document
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from sandwright.document import field_name
+from sandwright.documents.document import field_name
 from sandwright.errors import DocumentError, Problem, RenderError
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy

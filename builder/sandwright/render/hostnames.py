@@ -6,8 +6,9 @@ What the host's say, nothing lists; and what an image's say, nobody knows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
+from sandwright.launcher.plan import NamePlan
 from sandwright.policy.hosts import WEB_PORTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -32,7 +33,7 @@ def name_places(policy: ResolvedPolicy) -> dict[str, str]:
     Nothing without listed names, or a resolv.conf: then names stay as the host has them. A listed name that
     stood in the host's hosts(5) would lead past the launcher's resolver to an address without a route.
     """
-    if not name_fields(policy):
+    if not name_plan(policy).patterns:
         return {}
     found = {name: _seen(policy, f"/etc/{name}") for name in ("resolv.conf", "hosts")}
     return {name: place for name, place in found.items() if place and found["resolv.conf"]}
@@ -50,14 +51,8 @@ def name_artifacts(places: Mapping[str, str]) -> list[Artifact]:
     return [Artifact(name, content[name], f"over the host's /etc/{name}") for name in places]
 
 
-def place_fields(policy: ResolvedPolicy) -> dict[str, Any]:
-    """What a launcher's plan says of both."""
-    places = name_places(policy)
-    return {"resolver_place": places.get("resolv.conf"), "hosts_place": places.get("hosts")}
-
-
-def name_fields(policy: ResolvedPolicy) -> dict[str, Any]:
-    """What a launcher's plan says of names that lead through the proxy; nothing where none do.
+def name_plan(policy: ResolvedPolicy) -> NamePlan:
+    """The section of a launcher's plan; empty where no names lead through the proxy.
 
     The launcher listens on ports that no program inside can take: those of the web, and listed ones below
     1024. Where programs may have rights it listens on none.
@@ -65,8 +60,15 @@ def name_fields(policy: ResolvedPolicy) -> dict[str, Any]:
     network = policy.network
     hosts = [each.host for each in network.allow if ":" not in each.host and not each.host[-1].isdigit()]
     if network.mode != "proxy" or policy.process.privileged or not hosts:
-        return {}
+        return NamePlan()
     listed = {port for each in network.allow for port in each.ports or ()}
     ports = {port for port in listed | WEB_PORTS if port < _RIGHTS}
     ports -= {_DNS, *network.expose, *network.localhost}
-    return {"names": tuple(dict.fromkeys(hosts)), "name_ports": tuple(map(str, sorted(ports)))}
+    return NamePlan(patterns=tuple(dict.fromkeys(hosts)), ports=tuple(map(str, sorted(ports))))
+
+
+def placed_name_plan(policy: ResolvedPolicy) -> NamePlan:
+    """The same, with the places of both files."""
+    places = name_places(policy)
+    resolver, hosts = places.get("resolv.conf"), places.get("hosts")
+    return replace(name_plan(policy), resolver_place=resolver, hosts_place=hosts)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from sandwright.launcher import LAUNCH
-from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
+from sandwright.launcher.plan import NAME, LaunchPlan, SocketPlan, plan_bytes
 from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing, denied_names
 from sandwright.policy.values import LOADERS
+from sandwright.prebuilt import PrebuiltProgram
 from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
@@ -77,29 +77,38 @@ def _locked(policy: ResolvedPolicy) -> str:
     return git if facts.kind(git) == "directory" else project
 
 
-def supervision(policy: ResolvedPolicy) -> dict[str, Any]:
-    """The fields of a plan whose launcher connects for programs inside, as the policy lets them."""
-    return {
-        "supervised": policy.network.makes_sockets,
-        "own_sockets": policy.network.has_own_sockets,
-        "host_sockets": policy.network.unix_sockets,
-    }
+def socket_plan(policy: ResolvedPolicy) -> SocketPlan:
+    """What a launcher connects to for programs inside, as the policy lets them."""
+    network = policy.network
+    return SocketPlan(
+        supervised=network.makes_sockets, own=network.has_own_sockets, host=network.unix_sockets
+    )
 
 
 def launch_program(
-    policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact], purpose: str
-) -> tuple[Artifact, Artifact]:
+    policy: ResolvedPolicy,
+    plan: LaunchPlan,
+    others: Sequence[Artifact],
+    purpose: str,
+    *,
+    inside: PrebuiltProgram | None = None,
+) -> tuple[Artifact, ...]:
     """`launch`, the program for the policy's host, and `launch.plan`, by which it checks `others` too.
 
-    Raise RenderError for a processor that has no such program.
+    `inside` is the program that a sandbox starts first; like `launch`, it stands in no plan: whoever can
+    replace it can replace both. Raise RenderError for a processor that has no such programs.
     """
-    program = LAUNCH.path(f"linux/{architecture(policy)}").read_bytes()
+    programs = [_program(policy, LAUNCH, purpose)]
+    if inside is not None:
+        programs.append(_program(policy, inside, "starts the command inside"))
     sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in others)
     content = plan_bytes(dataclasses.replace(plan, artifacts=sums))
-    return (
-        Artifact(LAUNCH.name, program, purpose, executable=True),
-        Artifact(NAME, content, "what launch does"),
-    )
+    return (*programs, Artifact(NAME, content, "what launch does"))
+
+
+def _program(policy: ResolvedPolicy, program: PrebuiltProgram, purpose: str) -> Artifact:
+    content = program.path(f"linux/{architecture(policy)}").read_bytes()
+    return Artifact(program.name, content, purpose, executable=True)
 
 
 def writable_directories(policy: ResolvedPolicy) -> list[str]:

@@ -1,10 +1,10 @@
-"""What `launch --restrict` takes on one processor: the launcher, and the filter of system calls."""
+"""What `launch-init --restrict` takes on one processor: the launcher, and the filter of system calls."""
 
 from __future__ import annotations
 
 from sandwright.errors import RenderError
 from sandwright.host import ARCHITECTURES
-from sandwright.launcher import LAUNCH
+from sandwright.launcher import LAUNCH_INIT
 from sandwright.render.filters import shipped_filter
 from sandwright.seccomp.abi import BOTH, Architecture
 
@@ -17,4 +17,4 @@ def restricting_launcher(machine: str) -> tuple[str, bytes]:
     arch: Architecture | None = next((each for each in BOTH if each == ARCHITECTURES.get(machine)), None)
     if arch is None:
         raise RenderError(f"there is no launcher for {machine}, which has to restrict programs of the host")
-    return str(LAUNCH.path(f"linux/{arch}")), shipped_filter("strict", arch)
+    return str(LAUNCH_INIT.path(f"linux/{arch}")), shipped_filter("strict", arch)

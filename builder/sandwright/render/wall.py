@@ -8,8 +8,9 @@ what may be read; what is denied or read-only in a directory that is granted, mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
+from sandwright.launcher.plan import BackstopPlan
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
@@ -22,22 +23,19 @@ _RUNTIMES_OWN = ("r/sys", "w/tmp")
 """What a runtime makes besides /dev and /proc (oci/mounts.json)."""
 
 
-def wall_fields(policy: ResolvedPolicy, *, root: Root, home: str = "") -> dict[str, Any]:
-    """The fields of a launcher's plan; none where there can't be a wall. `home` is the account's.
+def backstop_plan(policy: ResolvedPolicy, *, root: Root, home: str = "") -> BackstopPlan:
+    """The section of a launcher's plan; empty where there can't be a wall. `home` is the account's.
 
     A filter from a file may let mounts be made, which Landlock never does. Where programs can gain rights
     (sudo in a container), nobody can restrict himself.
     """
     may_gain = root == "image" and policy.process.privileged
     if policy.process.seccomp not in SECCOMP_PROFILES or may_gain:
-        return {}
+        return BackstopPlan()
     paths = [(grant, path) for path, grant in wall_grants(policy, root=root).items()]
     own = [f"w{path}" for path in _own(policy)] + [*(_RUNTIMES_OWN if root == "image" else ())]
-    return {
-        "wall": True,
-        "wall_paths": (*paths, *([("write", home)] if home else [])),
-        "wall_own": tuple(dict.fromkeys(own)),
-    }
+    granted = (*paths, *([("write", home)] if home else []))
+    return BackstopPlan(enabled=True, paths=granted, own=tuple(dict.fromkeys(own)))
 
 
 def wall_grants(policy: ResolvedPolicy, *, root: Root) -> dict[str, Grant]:

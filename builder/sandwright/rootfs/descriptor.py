@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandwright.documents.strictjson import fold
 from sandwright.errors import ArchiveRefused, UsageError
-from sandwright.rootfs.strictjson import fold
 
 REF_NAME = "org.opencontainers.image.ref.name"
 IMAGE_NAME = "io.containerd.image.name"

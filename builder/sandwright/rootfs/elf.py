@@ -7,11 +7,12 @@ of fields are those of the gABI (chapters 4 and 5); tags of GNU are those of gli
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from sandwright.documents import strictjson
 
 MAGIC = b"\x7fELF"
 
@@ -301,9 +302,8 @@ def _dlopen_notes(data: bytes, end: str) -> Iterator[Dlopen]:
 
 def _dlopen_rows(raw: bytes) -> Iterator[Dlopen]:
     try:
-        rows = json.loads(raw.rstrip(b"\0").decode())
-        json.dumps(rows, ensure_ascii=False).encode()  # no half of a character in it
-    except (ValueError, RecursionError):
+        rows = strictjson.loads(raw.rstrip(b"\0").decode())
+    except ValueError:
         return
     for row in rows if isinstance(rows, list) else ():
         names = row.get("soname") if isinstance(row, dict) else None

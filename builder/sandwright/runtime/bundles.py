@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents.fields import RUNTIME
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.fields import RUNTIME
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.runtime.contract import PREFIX, RunAs, Start
 
 Config = dict[str, Any]

@@ -8,15 +8,16 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import docker
+from docker import DockerClient
+from docker.errors import DockerException
 
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.runtime.scratch import unmount_below
 from sandwright.setup import how_to_get
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 ADDRESS = "DOCKER_HOST"
 """The variable with the daemon's address."""
@@ -35,9 +36,6 @@ def docker_client(address: str | None = None) -> Iterator[DockerClient]:
     `address` is that of the daemon; None is what DOCKER_HOST says, or the default socket. Raise HostError
     when no daemon answers there.
     """
-    import docker  # noqa: PLC0415 - heavy, and only what talks to Docker needs it
-    from docker.errors import DockerException  # noqa: PLC0415
-
     environment = dict(os.environ) if address is None else {ADDRESS: address}
     try:
         client = docker.from_env(timeout=_ANSWER, environment=environment)

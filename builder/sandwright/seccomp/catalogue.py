@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
-from sandwright.document import Document, Path, Value, field_name, parse
+from sandwright.documents.document import Document, Path, Value, field_name
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem
 from sandwright.resources import data_path
 from sandwright.seccomp import abi
@@ -50,7 +51,7 @@ def read_profiles(document: Document, groups: Mapping[str, SyscallGroup]) -> Map
 
 def _shipped(name: str) -> Document:
     path = data_path("seccomp", name)
-    return parse(path.read_bytes(), file=f"seccomp/{name}")
+    return parse_yaml(path.read_bytes(), file=f"seccomp/{name}")
 
 
 class _Reader:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.document import field_name
+from sandwright.documents.document import field_name
 from sandwright.errors import UsageError
 from sandwright.seccomp.abi import (
     MINUS_ONE,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sandwright.document import Document, Path, Value, field_name
+from sandwright.documents.document import Document, Path, Value, field_name
+from sandwright.documents.jsontext import parse_json
 from sandwright.errors import DocumentError, Problem
 from sandwright.seccomp import action as actions
 from sandwright.seccomp.action import Action, ActionKind
-from sandwright.seccomp.jsontext import parse_json
 from sandwright.seccomp.model import (
     ALWAYS,
     U64,

@@ -6,7 +6,7 @@ import difflib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from sandwright.document import Path, Value
+from sandwright.documents.document import Path, Value
 from sandwright.seccomp import tables
 from sandwright.seccomp.abi import guess, known_names
 from sandwright.seccomp.action import ActionKind, errno_name

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-from sandwright.document import Document, Path, Position
+from sandwright.documents.document import Document, Path, Position
 from sandwright.seccomp.abi import Abi
 from sandwright.seccomp.action import KILL_THREAD, Action
 from sandwright.seccomp.patterns import Pattern, all_but

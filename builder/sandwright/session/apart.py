@@ -6,18 +6,14 @@ even SIGKILL is an end of that. So the process that waits is another one.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations, which costs milliseconds
 import os
 import select
+import signal
 import time
+from collections.abc import Callable
+from typing import Any
 
-from sandwright import smalljson
-
-TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
+from sandwright.documents import strictjson
 
 _DESCRIPTORS = 1 << 16
 
@@ -53,7 +49,7 @@ def done(work: Callable[[Callable[[str], None]], Any], seconds: float) -> Any:  
             return said[0]
     finally:
         os.close(reading)
-    os.kill(child, _signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
     os.waitpid(child, os.WNOHANG)
     raise SilentError(told)
 
@@ -79,7 +75,7 @@ def _do(work: Callable[[Callable[[str], None]], Any], writing: int) -> None:
 
 
 def _write(writing: int, value: object) -> None:
-    raw = smalljson.dumps(value) + b"\n"
+    raw = strictjson.dumps(value) + b"\n"
     while raw:
         raw = raw[os.write(writing, raw) :]
 
@@ -92,4 +88,4 @@ def _heard(reading: int, until: float) -> Any:  # noqa: ANN401 - what JSON can h
         if not raw:
             return
         *lines, held = (held + raw).split(b"\n")
-        yield from map(smalljson.loads, lines)
+        yield from map(strictjson.loads_record, lines)

@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.locking import lock_within
 
@@ -188,7 +189,7 @@ def digest_of(line: bytes) -> str:
 def parsed(line: bytes) -> Mapping[str, Any] | None:
     """A line as a record; None for what none of ours is."""
     try:
-        data = json.loads(line)
+        data = strictjson.loads_record(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict):

@@ -9,20 +9,23 @@ from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sandwright import foreground, places
+from sandwright.bridge.start import Bridge
+from sandwright.egress.start import Proxy, ProxyPlan, start_proxy
+from sandwright.errors import SandwrightError
+from sandwright.methods.registry import backend
 from sandwright.session import denials as _denials  # noqa: F401 - as for the next line
-from sandwright.session import elsewhere, left_behind, state  # noqa: F401 - `end` needs them, of one version
+from sandwright.session import elsewhere, explained, left_behind, state  # noqa: F401 - `end` needs them, of one version
 from sandwright.session.after import end
 from sandwright.session.bridged import BridgeLog
+from sandwright.session.prepare import resolved_with, start_bridge
+from sandwright.session.records import parse
+from sandwright.session.suspected import suspected
 from sandwright.session.trail import Trail
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandwright.bridge.start import Bridge
-    from sandwright.egress.start import Proxy
+if TYPE_CHECKING:  # it imports this module
     from sandwright.session.run import CommandSession
 
 
@@ -62,8 +65,6 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
 
 def _explain(session: CommandSession, say: foreground.Say) -> None:
     """Note for `session.denials` which paths were refused. The policy is asked only where some may be."""
-    from sandwright.session.suspected import suspected  # noqa: PLC0415 - few runs ask for it
-
     assert session.request.recording is not None
     file = Path(session.request.recording.file)
     try:
@@ -79,11 +80,6 @@ def _explain(session: CommandSession, say: foreground.Say) -> None:
 
 
 def _judged(session: CommandSession, lines: list[str]) -> list[dict[str, object]]:
-    from sandwright.errors import SandwrightError  # noqa: PLC0415
-    from sandwright.session import explained  # noqa: PLC0415 - it needs the policy, which takes long
-    from sandwright.session.prepare import resolved_with  # noqa: PLC0415
-    from sandwright.session.records import parse  # noqa: PLC0415
-
     resolve = partial(resolved_with, session.request, digest=session.prepared.policy)
     try:
         return explained.denials(parse(lines), resolve)
@@ -116,15 +112,11 @@ def _start(session: CommandSession, environment: dict[str, str], passed: tuple[i
 
 
 def _deliver(method: str, launcher: int, number: int) -> str:
-    from sandwright.methods.registry import backend  # noqa: PLC0415 - only where a signal comes
-
     return backend(method).deliver(launcher, number)
 
 
 def _proxy(session: CommandSession, stack: ExitStack, plan: dict[str, object]) -> Proxy:
     """Start a proxy."""
-    from sandwright.egress.start import ProxyPlan, start_proxy  # noqa: PLC0415 - few sessions have one
-
     running = stack.enter_context(start_proxy(ProxyPlan.from_data(plan)))
     recording = session.request.recording
     if recording is not None:
@@ -147,6 +139,4 @@ def _led_astray(proxy: Proxy) -> list[str]:
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:
-    from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
-
     return start_bridge(session.request, stack, session.prepared.policy)

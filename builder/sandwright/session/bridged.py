@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from sandwright.documents import strictjson
 
 _EVENTS: Mapping[str, str] = {
     "call": "call",
@@ -49,7 +50,7 @@ class BridgeLog:
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
         try:
-            data = json.loads(line)
+            data = strictjson.loads_record(line)
         except ValueError:  # of a bridge that was killed
             return None
         event = _EVENTS.get(data.get("event", ""))

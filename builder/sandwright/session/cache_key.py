@@ -10,6 +10,7 @@ import stat
 from _operator import _compare_digest  # what hmac.compare_digest is, without hmac
 
 from sandwright import digests, places
+from sandwright.errors import HostError
 
 SIZE = 32
 MOST = 1 << 24
@@ -51,8 +52,6 @@ def private_content(path: str) -> bytes:
 
 def make() -> bytes | None:
     """Make a key where there is no usable one, None where that fails. All earlier entries are void."""
-    from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what happens once
-
     try:
         places.private(places.keys())
         part = f"{file()}.{os.getpid()}.{os.urandom(8).hex()}"

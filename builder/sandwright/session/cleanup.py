@@ -15,10 +15,13 @@ from pathlib import Path
 from sandwright import process
 from sandwright.bridge.start import place, stale, sweep
 from sandwright.errors import HostError, SandwrightError
+from sandwright.host import collect_host
 from sandwright.launcher.plan import NAME
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
+from sandwright.progress import SILENT
+from sandwright.runtime import sweep as smoke
 from sandwright.runtime.scratch import stale_directories
 from sandwright.session import apart, persistent, state
 from sandwright.session import stale as stale_sessions
@@ -162,10 +165,6 @@ def _uncover(leftover: Leftover) -> None:
 
 
 def _remove_scratch() -> None:
-    from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.progress import SILENT  # noqa: PLC0415
-    from sandwright.runtime import sweep as smoke  # noqa: PLC0415
-
     smoke.sweep(collect_host(), SILENT)
 
 

@@ -23,15 +23,20 @@ paths and hosts: they are cut to `MOST_TEXT` characters, and what no terminal sh
 
 from __future__ import annotations
 
+import csv
+import errno
 import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
 
-from sandwright import smalljson
+from sandwright.documents import strictjson
+from sandwright.errors import HostError
+from sandwright.outputs import append_output
+from sandwright.policy.hosts import ListedHost, listed_pattern
+from sandwright.policy.spelling import checked_path
+from sandwright.resources import data_path
 from sandwright.visible import one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from typing import Any
 
 MOST_TEXT = 256
 MOST_LINES = 20
@@ -85,14 +90,13 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     return said
 
 
-def write(path: str, found: list[dict[str, object]]) -> None:
-    """Append them to a file, a line each. Raise OSError."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(path, flags, 0o600)
+def write(path: str, found: list[dict[str, object]]) -> str:
+    """Append them to a file, a line each; give what went wrong."""
     try:
-        os.write(file, b"".join(smalljson.dumps(each) + b"\n" for each in found))
-    finally:
-        os.close(file)
+        append_output(path, b"".join(strictjson.dumps(each) + b"\n" for each in found))
+    except HostError as fault:
+        return str(fault)
+    return ""
 
 
 def end(
@@ -105,13 +109,12 @@ def end(
     try:
         found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
         found += asked["paths"]
-        if asked["to"]:
-            write(asked["to"], found)
+        if asked["to"] and (wrong := write(asked["to"], found)):
+            return [f"what was refused can't be told: {wrong}"]
     except (OSError, ValueError, KeyError, IndexError) as fault:
         return [f"what was refused can't be told: {fault}"]
     finally:
-        if os.path.lexists(asked["file"]):
-            os.unlink(asked["file"])
+        Path(asked["file"]).unlink(missing_ok=True)
     for line in () if asked["quiet"] else lines(found):
         tell(line)
     return []
@@ -139,7 +142,7 @@ def _lines(each: dict[str, Any]) -> Iterator[str]:
 
 def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
     try:
-        with open(file, "rb") as opened:
+        with Path(file).open("rb") as opened:
             content = opened.read(_MOST_BYTES).decode("ascii")
     except FileNotFoundError:
         return
@@ -147,7 +150,7 @@ def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
 
 
 def parsed(content: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
-    """What the launcher wrote, line by line (`launcher/source/denied.c`)."""
+    """What the launcher wrote, line by line (`launcher/source/refusals.c`)."""
     for line in content.splitlines():
         kind, *words = line.split()
         if kind in ("call", "local", "datagram"):
@@ -194,8 +197,6 @@ def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict
 
 
 def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> dict[str, object]:
-    from sandwright.policy.hosts import ListedHost, listed_pattern  # noqa: PLC0415 - only where one was refused
-
     name = line(host)
     bare = name.rpartition(":")[0]
     item = f"{{host: '{bare}', private: true}}" if listed else f"'{name}'"
@@ -208,7 +209,6 @@ def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> di
 
 def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:
     text = path.decode("utf-8", "backslashreplace")
-    from sandwright.policy.spelling import checked_path  # noqa: PLC0415 - only where one was refused
 
     canonical = text.startswith("/") and os.path.normpath(text) == text and is_plain(text)
     canonical = canonical and _accepts(checked_path, text)
@@ -247,19 +247,13 @@ def is_plain(text: str) -> bool:
 
 
 def _error(number: int) -> str:
-    import errno  # noqa: PLC0415 - only where something was refused
-
     return errno.errorcode.get(number, str(number))
 
 
 def _name(architecture: int, number: int) -> str:
     """A call's name. There is no YAML here, which `sandwright.seccomp` needs (`after`)."""
-    import csv  # noqa: PLC0415
-
-    from sandwright.resources import data_path  # noqa: PLC0415
-
     column = _COLUMNS.get(architecture, "")
-    with open(data_path("seccomp", "syscalls.csv"), encoding="utf-8") as file:
+    with data_path("seccomp", "syscalls.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             if row.get(column) == str(number):
                 return str(row["name"])

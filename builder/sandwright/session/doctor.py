@@ -204,7 +204,7 @@ def _outer(host: MachineFacts, root: Path) -> list[str]:
 
 
 def unrestricted(system: str) -> Iterator[str]:
-    """What isn't held of programs of the host that parse what a sandbox sends (`launch --restrict`)."""
+    """What isn't held of programs of the host that parse what a sandbox sends (`launch-init --restrict`)."""
     parsers = "squid (network.mode: proxy) and git (credentials.shims) on the host"
     if system != "linux":
         yield f"{parsers} run with all rights of this account, as this system has no Landlock"

@@ -8,24 +8,25 @@ that is killed leaves its record, too.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
+from shlex import quote
 
-from sandwright import places, smalljson
+from sandwright import places
+from sandwright.documents import strictjson
+from sandwright.session.left_behind import PLACEHOLDER, printable
 from sandwright.signalling import identity, liveness
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check(policy: str) -> None:
     """Raise HostError when a run of this policy made such a name, and nobody has looked at it yet."""
     folder = _folder()
     try:
-        names = os.listdir(folder)
+        files = list(Path(folder).iterdir())
     except OSError:
         return
-    for name in names:
-        file = os.path.join(folder, name)
+    for each in files:
+        file = str(each)
         data = _read(file)
         if data.get("policy") != policy:
             continue
@@ -41,9 +42,9 @@ def begin(session: str, policy: str, absent: list[str]) -> str:
     if not absent:
         return ""
     folder = places.private(_folder())
-    file = os.path.join(folder, f"{session}.json")
+    file = str(Path(folder, f"{session}.json"))
     data = {**identity(), "policy": policy, "absent": absent}
-    places.write(file, smalljson.dumps(data))
+    places.write(file, strictjson.dumps(data))
     return file
 
 
@@ -57,10 +58,6 @@ def end(file: str) -> list[str]:
 
 def lines(made: Iterable[str], file: str) -> list[str]:
     """A line for each name, and what to do."""
-    from shlex import quote  # noqa: PLC0415 - costs milliseconds, for what rarely happens
-
-    from sandwright.session.left_behind import printable  # noqa: PLC0415
-
     said = [
         f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
     ]
@@ -73,10 +70,8 @@ def _made(absent: object) -> list[str]:
 
 def _is_there(path: str) -> bool:
     """Whether something is there, or may be; a placeholder of a run in another project is not."""
-    from sandwright.session.left_behind import PLACEHOLDER  # noqa: PLC0415 - few policies have such names
-
     try:
-        return os.lstat(path).st_mode != PLACEHOLDER or bool(os.listdir(path))
+        return os.lstat(path).st_mode != PLACEHOLDER or any(Path(path).iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
@@ -84,20 +79,17 @@ def _is_there(path: str) -> bool:
 
 
 def _folder() -> str:
-    return os.path.join(places.cache(), "elsewhere")
+    return str(Path(places.cache(), "elsewhere"))
 
 
 def _read(file: str) -> dict[str, object]:
     try:
-        with open(file, "rb") as opened:
-            data = smalljson.loads(opened.read())
+        with Path(file).open("rb") as opened:
+            data = strictjson.loads_record(opened.read())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
 
 
 def _forget(file: str) -> None:
-    try:
-        os.unlink(file)
-    except FileNotFoundError:
-        pass
+    Path(file).unlink(missing_ok=True)

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from sandwright.launcher.plan import HEAD, Pairs, Words, document_bytes, parse_document
+from sandwright.launcher.plan import Pairs, Words, document_bytes, parse_document
 from sandwright.questions import Answer, Question
+
+HEAD = ("sandwright-entry", "1")
 
 
 @dataclass(frozen=True, kw_only=True)

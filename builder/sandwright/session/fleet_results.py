@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.fleets import Outcome, RunAttempt
 
@@ -139,7 +140,7 @@ def _read(descriptor: int, path: str) -> Iterator[dict[str, Any]]:
                 break
             whole += len(line)
             try:
-                data = json.loads(line)
+                data = strictjson.loads_record(line)
             except (ValueError, RecursionError):
                 data = None
             if not isinstance(data, dict):

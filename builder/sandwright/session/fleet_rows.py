@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
 
+from sandwright.documents import strictjson
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.methods.fleets import MOST
 
@@ -58,7 +58,7 @@ def _words(line: str) -> tuple[str, ...]:
     """The words of a line. Raise ValueError that says what is wrong."""
     if line.lstrip().startswith("["):
         try:
-            found = json.loads(line)
+            found = strictjson.loads_record(line)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):

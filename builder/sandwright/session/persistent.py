@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from sandwright import places
+from sandwright import places, process
+from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
 from sandwright.policy import spelling
 from sandwright.policy.facts import KEPT, kept
@@ -97,8 +98,6 @@ def remove_cache(path: str) -> bool:
     """Remove a cache; give False where a session uses it by now. Raise HostError when some of it stays."""
     if path in _used_caches():
         return False
-    from sandwright import process  # noqa: PLC0415 - rarely needed
-    from sandwright.errors import CommandFailed  # noqa: PLC0415
 
     try:
         process.remove_tree(path)

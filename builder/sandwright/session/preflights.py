@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sandwright import inputs, places
+from sandwright.documents import strictjson
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import CODES, Backend, Preflight
@@ -52,7 +53,7 @@ def fresh(backend: Backend, host: MachineFacts) -> Preflight:
 
 def _kept(path: Path, backend: Backend) -> Preflight | None:
     try:
-        data = json.loads(path.read_bytes())
+        data = strictjson.loads_record(path.read_bytes())
         if inputs.changed(data["asked"]) is None and data["found"]["method"] == backend.name:
             found = Preflight(**data["found"])
             return found if found.code in CODES else None

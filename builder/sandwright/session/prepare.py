@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import json
 import os
+import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -343,8 +344,6 @@ def _words(backend: Backend, directory: Path, *, terminal: bool) -> list[str]:
 
 def _policy_digest(policy: MergedPolicy) -> str:
     """Of the layers' data, in their order: what the policy says, however it is spelled."""
-    import json  # noqa: PLC0415
-
     said = json.dumps([[layer.kind, layer.document.data] for layer in policy.layers], sort_keys=True)
     return f"sha256:{hashlib.sha256(said.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
@@ -394,11 +393,14 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
 
 
 def _ask_program(inputs: InputTracker) -> None:
-    """Which version of this program it is, data and methods of others with it: another renders otherwise."""
-    roots = [str(Path(__file__).parents[1]), *map(str, map(data_path, _ROOMS))]
-    for name in sorted(registry.packages()):
-        found = find_spec(name)
-        roots += list(found.submodule_search_locations or ()) if found is not None else []
-        if found is not None and found.origin is not None:
-            inputs.ask("stamp", found.origin)
-    inputs.ask("tree", *roots)
+    """Which version of this program it is, with data and methods of others: another renders otherwise."""
+    package, ours = Path(__file__).parents[1], ("sandwright", *registry.packages())
+    files = [
+        str(getattr(each, "__file__", None) or "")
+        for name, each in sorted(sys.modules.items())
+        if name.split(".")[0] in ours
+    ]
+    folders = {str(Path(file).parent): None for file in files if file}
+    more = (*package.glob("*/programs/*"), package / "policy/presets", *(data_path(room) for room in _ROOMS))
+    below = (each for folder in more for each in (folder, *folder.rglob("*")) if each.is_dir())
+    inputs.ask("tree", *folders, *(str(each) for each in below if each.name != "__pycache__"))

@@ -5,11 +5,12 @@ The launcher writes `file` when all has ended; nothing inside can reach it (`lau
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sandwright.egress.log import ProxyDecision
+from dataclasses import dataclass, field
+
+from sandwright.egress.log import ProxyDecision
 
 
+@dataclass(slots=True)
 class Recording:
     """What is recorded of a run. `calls` are numbers of system calls, beside those with paths.
 
@@ -17,14 +18,11 @@ class Recording:
     `decisions` are the proxy's, once the run has ended.
     """
 
-    __slots__ = ("calls", "decisions", "file", "looks")
-
-    def __init__(self, file: str, calls: tuple[int, ...] = (), *, looks: bool = True) -> None:
-        """`file` must not be there yet."""
-        self.file = file
-        self.calls = calls
-        self.looks = looks
-        self.decisions: list[ProxyDecision] = []
+    file: str
+    """It must not be there yet."""
+    calls: tuple[int, ...] = ()
+    looks: bool = field(default=True, kw_only=True)
+    decisions: list[ProxyDecision] = field(default_factory=list, kw_only=True)
 
     def environment(self) -> dict[str, str]:
         """The launcher's variables."""

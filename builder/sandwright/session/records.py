@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import UsageError
 
 KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
@@ -80,7 +81,7 @@ def parse(lines: Iterable[str]) -> Record:
     accesses, contacts, calls, hosts = [], [], set(), set()
     seen = dropped = unresolved = 0
     whole = False
-    for data in map(json.loads, lines):
+    for data in map(strictjson.loads_record, lines):
         if "path" in data:
             accesses.append(_access(data))
         elif "call" in data:

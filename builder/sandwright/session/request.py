@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from json import dumps
 
 from sandwright.places import is_there
 from sandwright.policy.agents import AGENTS
+from sandwright.session.recording import Recording
 
 VERSION = "1"
 """Of the entries of the render cache, and the questions in them."""
 INTERPRETER = "sandwright-interpreter"
 """The script that the native command starts Python with."""
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sandwright.session.recording import Recording
 
 
 class RunRequest:
@@ -85,8 +83,6 @@ class RunRequest:
         self.explained = explained
         self.audit = audit and self._placed(audit)
         if audit:
-            from json import dumps  # noqa: PLC0415 - costs milliseconds
-
             self.settings.append(f"filesystem.deny={dumps([self.audit])}")
         self.trusted = trusted
         self.recording = recording

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
-from sandwright import places, smalljson
-from sandwright.signalling import identity, liveness, started
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from sandwright.signalling import Liveness
+from sandwright import places
+from sandwright.documents import strictjson
+from sandwright.signalling import Liveness, identity, liveness, started
 
 _LONG = 60
 """Seconds."""
@@ -22,7 +20,7 @@ _LONG = 60
 
 def directory() -> str:
     """Where the files are. Raise HostError when it is not ours."""
-    return places.private(os.path.join(places.runtime(), "sessions"))
+    return places.private(str(Path(places.runtime(), "sessions")))
 
 
 def new_id() -> str:
@@ -34,28 +32,25 @@ def write(session: str, data: dict[str, object]) -> str:
     """Record a session of this process; give the file. Raise HostError."""
     path = file_of(session)
     own = {"session": session, **identity()}
-    places.write(path, smalljson.dumps({**own, **data}))
+    places.write(path, strictjson.dumps({**own, **data}))
     return path
 
 
 def file_of(session: str) -> str:
     """The file of a session's record."""
-    return os.path.join(directory(), f"{session}.json")
+    return str(Path(directory(), f"{session}.json"))
 
 
 def forget(session: str) -> None:
     """Remove the record of a session."""
-    try:
-        os.unlink(file_of(session))
-    except FileNotFoundError:
-        pass
+    Path(file_of(session)).unlink(missing_ok=True)
 
 
 def read_all() -> list[dict[str, object]]:
     """The records that are there, also of sessions that are over, oldest first."""
     found: list[dict[str, object]] = []
-    for name in os.listdir(directory()):
-        if name.endswith(".json") and (data := read(name.removesuffix(".json"))):
+    for path in Path(directory()).glob("*.json"):
+        if data := read(path.name.removesuffix(".json")):
             found.append(data)
     return sorted(found, key=lambda data: str(data.get("began")))
 
@@ -63,8 +58,8 @@ def read_all() -> list[dict[str, object]]:
 def read(session: str) -> dict[str, object]:
     """The record of a session; empty where there is none."""
     try:
-        with open(file_of(session), "rb") as file:
-            data = smalljson.loads(file.read())
+        with Path(file_of(session)).open("rb") as file:
+            data = strictjson.loads_record(file.read())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) and data.get("session") == session else {}
@@ -76,26 +71,25 @@ def half_written() -> list[str]:
     So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute, of
     sessions without a record.
     """
-    folder = directory()
-    return [path for name in os.listdir(folder) if _is_left(path := os.path.join(folder, name))]
+    return [str(path) for path in Path(directory()).iterdir() if _is_left(path)]
 
 
-def _is_left(path: str) -> bool:
+def _is_left(path: Path) -> bool:
     """What is younger than a minute may be of a process that can't be seen from here."""
     if time.time() - _written(path) <= _LONG:
         return False
-    match os.path.basename(path).split("."):
+    match path.name.split("."):
         case [session, "denials" | "record"]:
-            return not os.path.exists(file_of(session))
+            return not Path(file_of(session)).exists()
         case [_, "json", pid, "part"]:
             return pid.isdigit() and not started(int(pid))
     return False
 
 
-def _written(path: str) -> float:
+def _written(path: Path) -> float:
     """When a file was written; now when it is gone."""
     try:
-        return os.lstat(path).st_mtime
+        return path.lstat().st_mtime
     except OSError:
         return time.time()
 

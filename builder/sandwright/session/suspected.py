@@ -8,12 +8,10 @@ name is on the way. There are few imports, as most runs are refused nothing.
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
-from sandwright import smalljson
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from sandwright.documents import strictjson
 
 _CHANGES = ("write", "create", "remove")
 _MOST_LINES = 20_000
@@ -29,9 +27,9 @@ def suspected(file: str, places: dict[str, Any]) -> tuple[list[str], int]:
     lines: list[str] = []
     unknown, whole = 0, False
     names = _by_component(places["names"])
-    with open(file, "rb") as opened:
+    with Path(file).open("rb") as opened:
         for line in opened:
-            data = smalljson.loads(line)
+            data = strictjson.loads_record(line)
             if "path" in data:
                 if not _is_suspect(data, places, names):
                     continue

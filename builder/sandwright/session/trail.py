@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from sandwright.session import denials
+from sandwright.session.bridged import BridgeLog
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
-
-    from sandwright.session.bridged import BridgeLog
+if TYPE_CHECKING:  # it imports this module
     from sandwright.session.run import CommandSession
 
 LOOK = 0.2

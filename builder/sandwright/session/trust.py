@@ -8,10 +8,16 @@ shows, or 1 for every policy.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from dataclasses import dataclass
+from pathlib import Path
 
-from sandwright import digests, places, smalljson
+from sandwright import places
+from sandwright.documents import strictjson
+from sandwright.errors import UsageError
+from sandwright.inputs import InputTracker
 from sandwright.visible import one_line
 
 VARIABLE = "SANDWRIGHT_TRUST"
@@ -26,11 +32,8 @@ _SHORTEST = 4
 
 _LARGEST = 1 << 20
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sandwright.inputs import InputTracker
 
-
+@dataclass(slots=True)
 class Loosened:
     """What a policy's file lets through that the preset `default` doesn't.
 
@@ -38,18 +41,15 @@ class Loosened:
     what it lets through, in words that are the same on other machines.
     """
 
-    __slots__ = ("allows", "policy", "said")
-
-    def __init__(self, policy: str, said: str, allows: list[str]) -> None:
-        """`allows` is empty for a policy that needs nobody's word."""
-        self.policy = policy
-        self.said = said
-        self.allows = allows
+    policy: str
+    said: str
+    allows: list[str]
+    """Empty for a policy that needs no approval."""
 
     @property
     def digest(self) -> str:
         """What `SANDWRIGHT_TRUST` is set to: of the text, and of what it lets through."""
-        return f"sha256:{digests.sha256(smalljson.dumps([self.said, sorted(self.allows)]))}"
+        return f"sha256:{hashlib.sha256(strictjson.dumps([self.said, sorted(self.allows)])).hexdigest()}"
 
     def line(self) -> str:
         """What every run says, in one line; empty where there is nothing to say."""
@@ -57,7 +57,7 @@ class Loosened:
             return ""
         allows, more = _varied(self.shown()), len(self.allows) - _SHOWN
         rest = f"; and {more} more, which `sandwright trust` lists" if more > 0 else ""
-        name = os.path.basename(self.policy)
+        name = Path(self.policy).name
         return f"{name} allows more than the preset default: {'; '.join(allows[:_SHOWN])}{rest}"
 
     def secrets(self) -> list[str]:
@@ -97,7 +97,6 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
     given = word or os.environ.get(VARIABLE) in ("1", loosened.digest)
     if not loosened.allows or given or _recorded(loosened):
         return
-    from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
 
     raise UsageError(
         f"{loosened.line()}\nNothing was started. Look at it; then say so once with `sandwright trust`, for "
@@ -114,34 +113,31 @@ def is_given(loosened: Loosened, inputs: InputTracker) -> bool:
 
 def directory() -> str:
     """Where the records are."""
-    return os.path.join(places.config(), "trust")
+    return str(Path(places.config(), "trust"))
 
 
 def record(loosened: Loosened) -> str:
     """Keep the user's word; give the file. Raise HostError when it can't be written."""
     places.private(directory())
     data = {"policy": loosened.policy, "said": loosened.said, "allows": loosened.allows}
-    places.write(_file(loosened), smalljson.dumps(data))
+    places.write(_file(loosened), strictjson.dumps(data))
     return _file(loosened)
 
 
 def forget(loosened: Loosened) -> None:
     """Take the user's word back."""
-    try:
-        os.unlink(_file(loosened))
-    except FileNotFoundError:
-        pass
+    Path(_file(loosened)).unlink(missing_ok=True)
 
 
 def _recorded(loosened: Loosened) -> bool:
     """Whether the user gave the word for this text, and for all that it lets through now."""
     try:
         descriptor = os.open(_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
+        with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return False
-            data = smalljson.loads(file.read(_LARGEST))
+            data = strictjson.loads_record(file.read(_LARGEST))
         same = (data["policy"], data["said"]) == (loosened.policy, loosened.said)
         return same and set(loosened.allows) <= set(data["allows"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -149,5 +145,5 @@ def _recorded(loosened: Loosened) -> bool:
 
 
 def _file(loosened: Loosened) -> str:
-    name = digests.sha256(loosened.policy.encode("utf-8", "surrogateescape"))
-    return os.path.join(directory(), f"{name}.json")
+    name = hashlib.sha256(loosened.policy.encode("utf-8", "surrogateescape")).hexdigest()
+    return str(Path(directory(), f"{name}.json"))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import githistory
-from sandwright.document import Document
+from sandwright.documents.document import Document, Position
 from sandwright.policy.load import Layer
 from sandwright.policy.secretnames import why_secret
 from sandwright.session.request import RunRequest
-from sandwright.yamltree import Position
 
 HIDDEN = "(not shown)"
 

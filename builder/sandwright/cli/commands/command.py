@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 
+from sandwright.lazy import load
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Option:
     """An option of a command, or one of its positional arguments.
 
@@ -10,38 +15,21 @@ class Option:
     times, and a repeatable positional argument takes all words that are left. A flag with `negatable` is on
     by default, and `--no-NAME` turns it off. `choices` are the only values that are accepted. `offered` are
     values that completion offers beside others that exist. `more` lets further values follow the first one
-    without the option's name: words that begin with `/`, or words that hold `=`.
+    without the option's name: words that begin with `/`, or words that hold `=`. `written` is a file or
+    directory that the command makes or adds to: no link on the way to it is followed in a project.
     """
 
-    __slots__ = (
-        *("choices", "help", "metavar", "more", "name"),
-        *("negatable", "offered", "repeatable", "required", "short"),
-    )
-
-    def __init__(
-        self,
-        name: str,
-        metavar: str,
-        help: str,  # noqa: A002 - what it is
-        *,
-        repeatable: bool = False,
-        short: str = "",
-        negatable: bool = False,
-        required: bool = False,
-        choices: tuple[str, ...] = (),
-        offered: str = "",
-        more: str = "",
-    ) -> None:
-        self.name = name
-        self.metavar = metavar
-        self.help = help
-        self.repeatable = repeatable
-        self.short = short
-        self.negatable = negatable
-        self.required = required
-        self.choices = choices
-        self.offered = offered
-        self.more = more
+    name: str
+    metavar: str
+    help: str
+    repeatable: bool = field(default=False, kw_only=True)
+    short: str = field(default="", kw_only=True)
+    negatable: bool = field(default=False, kw_only=True)
+    required: bool = field(default=False, kw_only=True)
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
+    offered: str = field(default="", kw_only=True)
+    more: str = field(default="", kw_only=True)
+    written: bool = field(default=False, kw_only=True)
 
     @property
     def flag(self) -> str:
@@ -67,12 +55,12 @@ class Option:
     def values(self) -> tuple[str, ...]:
         """What completion offers as a value; nothing where that is files, or anything."""
         if self.offered == "method":
-            from sandwright.policy.names import METHODS  # noqa: PLC0415 - most commands need none
-
-            return METHODS
+            methods: tuple[str, ...] = load("sandwright.policy.names:METHODS")
+            return methods
         return self.choices
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Command:
     """A command: `sandwright NAME`, and `invoke NAME` in a checkout.
 
@@ -81,33 +69,15 @@ class Command:
     none: it fails when it has checked nothing. With `checks_if` it does so only where that flag is on.
     """
 
-    __slots__ = (
-        *("checks", "checks_if", "details", "group", "help", "name"),
-        *("options", "positional", "takes_command"),
-    )
-
-    def __init__(
-        self,
-        name: str,
-        group: str,
-        help: str,  # noqa: A002 - what it is
-        *,
-        positional: tuple[Option, ...] = (),
-        options: tuple[Option, ...] = (),
-        details: str = "",
-        takes_command: bool = False,
-        checks: str = "",
-        checks_if: str = "",
-    ) -> None:
-        self.name = name
-        self.group = group
-        self.help = help
-        self.positional = positional
-        self.options = options
-        self.details = details
-        self.takes_command = takes_command
-        self.checks = checks
-        self.checks_if = checks_if
+    name: str
+    group: str
+    help: str
+    positional: tuple[Option, ...] = field(default=(), kw_only=True)
+    options: tuple[Option, ...] = field(default=(), kw_only=True)
+    details: str = field(default="", kw_only=True)
+    takes_command: bool = field(default=False, kw_only=True)
+    checks: str = field(default="", kw_only=True)
+    checks_if: str = field(default="", kw_only=True)
 
     @property
     def arguments(self) -> tuple[Option, ...]:

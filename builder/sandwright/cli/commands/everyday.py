@@ -65,21 +65,27 @@ COMMANDS = (
                 "cidfile",
                 "FILE",
                 "write the container's id (without an engine, the session's) to this new file",
+                written=True,
             ),
             Option(
                 "telemetry",
                 "FILE",
                 "append a line about the session to this file (default: $SANDWRIGHT_TELEMETRY)",
+                written=True,
             ),
             Option(
                 "denials",
                 "FILE",
                 "append what was refused to this file, a line of JSON for each kind of refusal",
+                written=True,
             ),
             Option("explain-denials", "", "say which paths were refused, too, which takes time (bwrap)"),
             Option("quiet", "", "don't say on standard error what was refused"),
             Option(
-                "audit", "FILE", "append start, refusals, calls and end to this audit log, out of its reach"
+                "audit",
+                "FILE",
+                "append start, refusals, calls and end to this audit log, out of its reach",
+                written=True,
             ),
             TRUST,
         ),
@@ -100,7 +106,10 @@ COMMANDS = (
             Option("retries", "N", "restarts of a run that was killed from outside (default: 2)"),
             Option("name", "NAME", "the fleet's name, to resume or remove it by (default: a new one)"),
             Option(
-                "results", "FILE", "JSON lines, one for each run (default: fleet-NAME.jsonl; - for stdout)"
+                "results",
+                "FILE",
+                "JSON lines, one for each run (default: fleet-NAME.jsonl; - for stdout)",
+                written=True,
             ),
             Option("resume", "", "go on with the fleet NAME: collect the results that FILE has not"),
             Option("remove", "", "end the fleet NAME, and remove it from the cluster"),
@@ -130,7 +139,7 @@ COMMANDS = (
             ),
             Option("once", "", "don't run the command under the proposal"),
             Option("necessary", "", "leave out each grant in turn, and keep those without which it fails"),
-            Option("record", "FILE", "keep what was recorded in this file"),
+            Option("record", "FILE", "keep what was recorded in this file", written=True),
             Option("merge", "FILE", "a record of an earlier run, which counts, too", repeatable=True),
             Option("write", "", "write the policy, instead of only showing the change"),
             TRUST,
@@ -168,9 +177,10 @@ COMMANDS = (
                 "json",
                 "FILE",
                 "write the outcomes to it: {probe, method, verdict, expected, observed, evidence}, …",
+                written=True,
             ),
-            Option("junit", "FILE", "write them to it as JUnit XML"),
-            Option("html", "FILE", "write a page with all evidence to it"),
+            Option("junit", "FILE", "write them to it as JUnit XML", written=True),
+            Option("html", "FILE", "write a page with all evidence to it", written=True),
             METHODS_REQUIRED,
             Option("work", "", "also do what people do in projects, with the programs that are installed"),
             Option(
@@ -232,9 +242,9 @@ COMMANDS = (
             Option(
                 "time", "TIME", "time after which to give up, and fail: 90, 10m (default: none)", short="t"
             ),
-            Option("json", "FILE", "write every change to it as JSON"),
-            Option("markdown", "FILE", "write a comment for a pull request to it"),
-            Option("sarif", "FILE", "write the changes to it as SARIF 2.1.0"),
+            Option("json", "FILE", "write every change to it as JSON", written=True),
+            Option("markdown", "FILE", "write a comment for a pull request to it", written=True),
+            Option("sarif", "FILE", "write the changes to it as SARIF 2.1.0", written=True),
         ),
         details="Exits with 14 when the new policy allows more, with 12 when a sandbox did otherwise than "
         "was said.",

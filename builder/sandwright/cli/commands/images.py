@@ -101,7 +101,7 @@ COMMANDS = (
         "Write a built image as one archive that `docker load` and `podman load` take.",
         positional=(BUILT_NAME,),
         options=(
-            Option("to", "FILE", "file to write (default: NAME-ARCHITECTURE.tar)"),
+            Option("to", "FILE", "file to write (default: NAME-ARCHITECTURE.tar)", written=True),
             PLATFORM,
             Option(
                 "reference",
@@ -126,6 +126,7 @@ COMMANDS = (
                 "to",
                 "DIR",
                 "directory for the whole context with packages (default: print the Dockerfile alone)",
+                written=True,
             ),
             DEFINITIONS,
             Option("builder", "IMAGE", "image for the first stages, pinned as name@sha256:… (default: ours)"),
@@ -159,7 +160,9 @@ COMMANDS = (
         "Pull an image into an OCI layout, and compare every part with its digest.",
         positional=(REFERENCE,),
         options=(
-            Option("to", "DIR", "directory for the OCI layout (default: OUTPUT/pulled/REPOSITORY)"),
+            Option(
+                "to", "DIR", "directory for the OCI layout (default: OUTPUT/pulled/REPOSITORY)", written=True
+            ),
             Option("platform", "PLATFORM", "a platform, as linux/amd64 (default: all)", repeatable=True),
             OUTPUT,
             *REGISTRY,
@@ -191,9 +194,9 @@ COMMANDS = (
                 "RUNTIMES",
                 "runtimes to run its commands under, R[,R...] (default: all that work here)",
             ),
-            Option("json", "FILE", "write the findings to it"),
-            Option("sarif", "FILE", "write them to it as SARIF 2.1.0"),
-            Option("junit", "FILE", "write them to it as JUnit XML"),
+            Option("json", "FILE", "write the findings to it", written=True),
+            Option("sarif", "FILE", "write them to it as SARIF 2.1.0", written=True),
+            Option("junit", "FILE", "write them to it as JUnit XML", written=True),
         ),
         details="Fails on an error that --accept does not name, and when no image fits.",
         checks="image",
@@ -206,7 +209,12 @@ COMMANDS = (
         options=(
             PLATFORM,
             REF,
-            Option("bundle", "DIR", "directory for the bundle (default: OUTPUT/bundles/NAME-ARCHITECTURE)"),
+            Option(
+                "bundle",
+                "DIR",
+                "directory for the bundle (default: OUTPUT/bundles/NAME-ARCHITECTURE)",
+                written=True,
+            ),
             OUTPUT,
             Option("minimal", "PROGRAM", "keep only what these programs need", repeatable=True, more="/"),
             Option(

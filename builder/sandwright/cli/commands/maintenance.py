@@ -58,31 +58,16 @@ COMMANDS = (
                 "method", "METHODS", "methods to prove them with, M[,M...] (default: all)", offered="method"
             ),
             METHODS_REQUIRED,
-            Option("output", "DIR", "directory that images are built in; reports go to its directory verify"),
+            Option(
+                "output",
+                "DIR",
+                "directory that images are built in; reports go to its directory verify",
+                written=True,
+            ),
         ),
         details="Proves each preset in a new project with write access to itself. OUTPUT/verify/PRESET gets"
         " verify.json, junit.xml and verify.html. Fails as `verify` does.",
         checks="probe",
-    ),
-    Command(
-        "minimise-capabilities",
-        GROUP,
-        "Find the least capabilities and system calls with which gVisor works in a container.",
-        options=(
-            Option("engine", "ENGINE", "docker or podman (default: both)", repeatable=True),
-            Option(
-                "mode",
-                "MODE",
-                "rootful or rootless: whether runsc is root there (default: both)",
-                repeatable=True,
-            ),
-            Option(
-                "rootfs", "DIR", "an unpacked root with a shell (default: that of the image debian in build/)"
-            ),
-            Option("to", "FILE", "file for the measurements (default: build/outer.json)"),
-        ),
-        details="Starts every candidate with a time limit. The engine must have the image `gvisor`. The "
-        "shipped file, oci/outer.json, stays as it is.",
     ),
     Command(
         "completion",

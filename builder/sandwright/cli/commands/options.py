@@ -17,7 +17,7 @@ FACTS = Option(
 METHODS_REQUIRED = Option(
     "require", "METHODS", "methods, M[,M...], of which a skip is a failure", offered="method"
 )
-OUTPUT = Option("output", "DIR", "directory for everything that is made (default: build)")
+OUTPUT = Option("output", "DIR", "directory for everything that is made (default: build)", written=True)
 BUILT = Option("output", "DIR", "directory that build-images wrote to (default: build)")
 PLATFORM = Option("platform", "PLATFORM", "linux/amd64 or linux/arm64 (default: this machine's)")
 DEFINITIONS = Option("images", "DIR", "directory of image definitions (default: those that ship)")

@@ -23,7 +23,9 @@ COMMANDS = (
                 repeatable=True,
                 offered="method",
             ),
-            Option("out", "DIR", "directory; each method has its own below it (default: .sandbox)"),
+            Option(
+                "out", "DIR", "directory; each method has its own below it (default: .sandbox)", written=True
+            ),
             FACTS,
             SET,
             Option("check", "", "write nothing; fail when the files differ from what would be rendered"),

@@ -31,6 +31,7 @@ COMMANDS = (
                 "to",
                 "FILE",
                 "file to write, or to check; '-' for standard output (default: in OUTPUT/release/NAME)",
+                written=True,
             ),
             Option(
                 "check", "", "change nothing; compare the existing SBOM with the built image, file for file"

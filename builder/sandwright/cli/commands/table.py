@@ -6,12 +6,10 @@ function carries a command out. Each heading of `sandwright --help` has a file; 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sandwright.cli.commands import everyday, images, maintenance, profiles, release
 from sandwright.cli.commands.command import Command
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HEADINGS = (everyday, images, release, profiles, maintenance)
 

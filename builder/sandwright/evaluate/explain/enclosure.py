@@ -133,7 +133,7 @@ class Enclosure(ReadBack):
         if self.connects is not None and asked.path not in self.connects:
             because = "the launcher connects to sockets of the sandbox's own, and to those listed"
             return MethodVerdict(
-                allowed=False, because=because, place=ArtifactPosition("launch.plan", "supervised")
+                allowed=False, because=because, place=ArtifactPosition("launch.plan", "sockets.supervised")
             )
         seen = self._path(replace(asked, kind="read"), facts)
         if not seen.allowed:

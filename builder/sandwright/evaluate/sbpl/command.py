@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.evaluate.sbpl.decide import Evaluator, SbplDecision, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
@@ -243,11 +244,9 @@ def _question(line: str, file: str, number: int) -> Json:
         return DocumentError(file, [Problem(number, column, "", message)])
 
     try:
-        question = json.loads(line)
+        question = strictjson.loads(line)
     except ValueError as error:
         raise wrong(f"not JSON: {error}", getattr(error, "colno", 1)) from None
-    except RecursionError:
-        raise wrong("not JSON that can be read: it nests too deep") from None
     if not isinstance(question, dict):
         raise wrong("a question is a JSON object")
     for key, kind in {"profile": str, "op": str}.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from sandwright.evaluate.sbpl.errors import SbplFault
@@ -16,13 +17,11 @@ from sandwright.evaluate.sbpl.source import Span, readable
 Value = object
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Symbol:
     """A name. There is one object for each name, made by `symbol`, so `is` compares."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __repr__(self) -> str:
         return readable(self.name)
@@ -40,52 +39,37 @@ def symbol(name: str) -> Symbol:
     return found
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Singleton:
-    __slots__ = ("_shown",)
-
-    def __init__(self, shown: str) -> None:
-        self._shown = shown
+    shown: str
 
     def __repr__(self) -> str:
-        return self._shown
+        return self.shown
 
 
 NIL: Final = _Singleton("()")
 """The empty list; also what a form gives that has nothing to give, as `if` without its branch."""
 
 
+@dataclass(frozen=True, slots=True)
 class Char:
     """A character: one octet."""
 
-    __slots__ = ("octet",)
-
-    def __init__(self, octet: str) -> None:
-        self.octet = octet
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Char) and self.octet == other.octet
-
-    def __hash__(self) -> int:
-        return hash(("char", self.octet))
+    octet: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Pair:
     """A cell of a list. One that was read knows where its `car` stands and, if first, where the list does."""
 
-    __slots__ = ("car", "cdr", "place", "span")
-
-    def __init__(self, car: Value, cdr: Value, place: Span | None = None, span: Span | None = None) -> None:
-        """`place` is where `car` stands, `span` where the list that begins here stands."""
-        self.car = car
-        self.cdr = cdr
-        self.place = place
-        self.span = span
+    car: Value
+    cdr: Value
+    place: Span | None = None
+    span: Span | None = None
 
 
 class Vector:
     """A vector, as `#(1 2)` gives."""
-
-    __slots__ = ("items",)
 
     def __init__(self, items: Iterable[Value]) -> None:
         self.items = list(items)

@@ -74,8 +74,6 @@ class _Level:
 class _Chain:
     """What decides one operation: the ranked rules and what holds when none matches."""
 
-    __slots__ = ("decisions", "executes", "fallback", "follows", "network", "self_rank", "table")
-
     def __init__(self, name: str, levels: tuple[_Level, ...]) -> None:
         self.follows = name not in _NO_FOLLOW
         self.executes = name in _EXEC

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from sandwright.evaluate.sbpl.profile import SbplProfile
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import Position, Span
 from sandwright.evaluate.sbpl.vocabulary import Action
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 
 Severity = Literal["error", "warning", "info"]
 
@@ -66,5 +65,5 @@ Check = Callable[[LintedProfile], Iterator[SbplFinding]]
 @functools.cache
 def lint_data() -> Mapping[str, Any]:
     """What the checks look for by name: `seatbelt/lint.json`."""
-    data: Mapping[str, Any] = json.loads(data_path("seatbelt", "lint.json").read_text(encoding="utf-8"))
+    data: Mapping[str, Any] = data_json("seatbelt", "lint.json")
     return data

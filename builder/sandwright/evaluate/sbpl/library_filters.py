@@ -42,8 +42,6 @@ _NAMED: dict[str, tuple[str, str]] = {
 class FilterProcedure(Procedure):
     """A procedure that makes filters of one kind. `kind.open` ones take names that nothing binds, too."""
 
-    __slots__ = ("kind",)
-
     def __init__(self, name: str, kind: FilterKind, call: Callable[..., object]) -> None:
         super().__init__(name, call, 0 if kind.argument == "flag" else 1, None)
         self.kind = kind

@@ -7,7 +7,7 @@ waiting ones on a stack of its own. So the depth of a profile's recursion is a n
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sandwright.evaluate.sbpl.datum import NIL, Pair, Symbol, Value, elements, scheme_list
@@ -30,14 +30,12 @@ class SbplLimits:
     filters: int = 100_000
 
 
+@dataclass(slots=True, eq=False)
 class SchemeEnvironment:
     """Names and their values, over an outer environment."""
 
-    __slots__ = ("outer", "values")
-
-    def __init__(self, values: dict[Symbol, Value], outer: SchemeEnvironment | None = None) -> None:
-        self.values = values
-        self.outer = outer
+    values: dict[Symbol, Value]
+    outer: SchemeEnvironment | None = None
 
     def find(self, name: Symbol) -> dict[Symbol, Value] | None:
         """The scope in which `name` is bound, or None."""
@@ -87,20 +85,18 @@ def _check_count(name: str, count: int, least: int, most: int | None) -> None:
         raise SbplFault(f"{name} takes {wanted} arguments, not {count}")
 
 
+@dataclass(eq=False, repr=False)
 class Procedure:
     """A built-in procedure. `least` and `most` arguments; `most` None for any number.
 
     `named` makes a value of an operand that is a symbol nothing binds; None: that is an error.
     """
 
-    __slots__ = ("call", "least", "most", "name", "named")
-
-    def __init__(self, name: str, call: Callable[..., object], least: int, most: int | None) -> None:
-        self.name = name
-        self.call = call
-        self.least = least
-        self.most = most
-        self.named: Callable[[Symbol], Value] | None = None
+    name: str
+    call: Callable[..., object]
+    least: int
+    most: int | None
+    named: Callable[[Symbol], Value] | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"#<procedure {self.name}>"
@@ -113,13 +109,9 @@ class Procedure:
 class Steps(Procedure):
     """A built-in procedure that calls others: a generator as `Machine._evaluate` is one."""
 
-    __slots__ = ()
-
 
 class Closure:
     """A procedure of the profile."""
-
-    __slots__ = ("body", "environment", "name", "parameters", "rest")
 
     def __init__(
         self, parameters: Value, body: Value, environment: SchemeEnvironment, name: str = "lambda"
@@ -151,14 +143,12 @@ class Closure:
         return SchemeEnvironment(values, self.environment)
 
 
+@dataclass(slots=True, eq=False)
 class Macro:
     """A procedure that rewrites the form it heads. `whole` gives it the form itself, else its operands."""
 
-    __slots__ = ("transformer", "whole")
-
-    def __init__(self, transformer: Value, *, whole: bool) -> None:
-        self.transformer = transformer
-        self.whole = whole
+    transformer: Value
+    whole: bool = field(kw_only=True)
 
 
 class Machine:

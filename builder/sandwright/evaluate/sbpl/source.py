@@ -42,8 +42,6 @@ class Position:
 class SourceFile:
     """The octets of one file and the name to show for it."""
 
-    __slots__ = ("_line_starts", "name", "octets")
-
     def __init__(self, name: str, text: str | bytes) -> None:
         """`name` is shown in messages; `text` is the file's content, decoded or not."""
         self.name = name

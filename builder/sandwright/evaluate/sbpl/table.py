@@ -21,8 +21,6 @@ _MOST_SPREAD = 10_000
 class Table:
     """Finds the lowest rank of which a filter matches a request."""
 
-    __slots__ = ("_indexes", "_others", "_path", "_size")
-
     def __init__(self, ranked: Sequence[Sequence[Filter]]) -> None:
         """`ranked[rank]` holds the filters of the rule of that rank, of which one is enough."""
         self._size = len(ranked)

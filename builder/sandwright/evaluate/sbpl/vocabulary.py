@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 
 Action = Literal["allow", "deny"]
 ArgumentKind = Literal["string", "path", "integer", "bits", "flag", "address"]
@@ -95,7 +94,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 @functools.cache
 def vocabulary() -> Vocabulary:
     """The vocabulary that ships with the package, read once."""
-    data = json.loads(data_path("seatbelt", "vocabulary.json").read_text(encoding="utf-8"))
+    data = data_json("seatbelt", "vocabulary.json")
     return Vocabulary(
         operations=_operations(data),
         filters=_filters(data),

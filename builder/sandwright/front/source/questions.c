@@ -13,7 +13,19 @@
 enum { SMALL = 1 << 20, LARGE = 1 << 28 };
 enum { DEPTH = 3, MOST_ENTRIES = 10000, MOST_DIRECTORIES = 1000 }; /* nested.py */
 
-bool contains(const struct words *words, const char *word)
+static const struct field fields[] = {
+#define FIELD(kind, name) {#name, kind, offsetof(struct entry, name)},
+#include "fields.h"
+};
+static const struct document form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
+
+bool entry_parse(char *content, size_t length, struct entry *entry)
+{
+    *entry = (struct entry){0};
+    return document_parse(content, length, &form, entry) == NULL;
+}
+
+bool contains(const struct strv *words, const char *word)
 {
     for (size_t index = 0; index < words->count; index++)
         if (strcmp(words->at[index], word) == 0)
@@ -24,7 +36,7 @@ bool contains(const struct words *words, const char *word)
 char *hex_digest(const void *data, size_t length)
 {
     unsigned char digest[32];
-    char *hex = take(2 * sizeof digest + 1);
+    char *hex = xcalloc(2 * sizeof digest + 1);
     sha256(data, length, digest);
     for (size_t index = 0; index < 2 * sizeof digest; index++)
         hex[index] = "0123456789abcdef"[index % 2 == 0 ? digest[index / 2] >> 4 : digest[index / 2] & 15];
@@ -50,7 +62,7 @@ struct dirent *next_entry(DIR *entries)
 /* What a launcher puts there for the time of a run (questions.py, is_cover). */
 static bool is_placeholder(int above, const char *name, const struct stat *status)
 {
-    struct words covered = {(char *[]){"alternates", "attributes", "commondir", "config", "config.worktree"}, 5};
+    struct strv covered = {(char *[]){"alternates", "attributes", "commondir", "config", "config.worktree"}, 5};
     const char *slash = strrchr(name, '/');
     if ((status->st_mode & 0222) != 0)
         return false;
@@ -64,7 +76,7 @@ static bool is_placeholder(int above, const char *name, const struct stat *statu
     return content != NULL && (strcmp(content, "") == 0 || strcmp(content, ".\n") == 0);
 }
 
-static char *entry(int above, const char *name)
+static char *entry_at(int above, const char *name)
 {
     struct stat status;
     char target[4096];
@@ -72,20 +84,20 @@ static char *entry(int above, const char *name)
     if (above < 0 || fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || is_placeholder(above, name, &status))
         return "";
     if (S_ISLNK(status.st_mode))
-        return (length = readlinkat(above, name, target, sizeof target)) < 0 ? "" : text("l%.*s", (int)length, target);
+        return (length = readlinkat(above, name, target, sizeof target)) < 0 ? "" : xasprintf("l%.*s", (int)length, target);
     return S_ISDIR(status.st_mode) ? "d" : S_ISREG(status.st_mode) ? "f" : S_ISSOCK(status.st_mode) ? "s"
            : S_ISFIFO(status.st_mode) ? "p" : "c";
 }
 
-static void ask_entries(const struct words *asked, struct words *found)
+static void ask_entries(const struct strv *asked, struct strv *found)
 {
     int directory = open(asked->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t index = 1; index < asked->count; index++)
-        add(found, entry(directory, asked->at[index]));
+        strv_push(found, entry_at(directory, asked->at[index]));
     close(directory);
 }
 
-static void ask_content(const struct words *asked, struct words *found)
+static void ask_content(const struct strv *asked, struct strv *found)
 {
     static char content[SMALL];
     struct stat status;
@@ -96,78 +108,78 @@ static void ask_content(const struct words *asked, struct words *found)
         while (end < SMALL && (got = read(file, content + end, SMALL - end)) > 0)
             end += (size_t)got;
         if (got >= 0) {
-            add(found, text("%lld", (long long)(status.st_size > (off_t)end ? status.st_size : (off_t)end)));
-            add(found, hex_digest(content, end));
+            strv_push(found, xasprintf("%lld", (long long)(status.st_size > (off_t)end ? status.st_size : (off_t)end)));
+            strv_push(found, hex_digest(content, end));
         }
     }
     close(file);
 }
 
-static void ask_groups(const struct words *asked, struct words *found)
+static void ask_groups(const struct strv *asked, struct strv *found)
 {
     gid_t groups[1 << 16];
     int count = getgroups(sizeof groups / sizeof *groups, groups);
-    add(found, text("%u", getuid()));
-    add(found, text("%u", getgid()));
+    strv_push(found, xasprintf("%u", getuid()));
+    strv_push(found, xasprintf("%u", getgid()));
     for (int index = 0; asked->count == 1 && index < count; index++)
-        add(found, text("%u", groups[index]));
+        strv_push(found, xasprintf("%u", groups[index]));
 }
 
-static void ask_index(const struct words *asked, struct words *found)
+static void ask_index(const struct strv *asked, struct strv *found)
 {
     struct stat status;
     size_t length;
     bool regular = stat(asked->at[0], &status) == 0 && S_ISREG(status.st_mode);
     char *content = regular ? read_file(AT_FDCWD, asked->at[0], LARGE, &length) : NULL;
     if (content != NULL && length > 0) /* the mode of an entry that is another repository: 160000 */
-        add(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : hex_digest(content, length));
+        strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : hex_digest(content, length));
 }
 
-static void ask_listing(const struct words *asked, struct words *found)
+static void ask_listing(const struct strv *asked, struct strv *found)
 {
     DIR *entries = open_directory(AT_FDCWD, asked->at[0]);
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
-        add(found, text("%s%s", each->d_name, each->d_type == DT_DIR ? "/" : ""));
+        strv_push(found, xasprintf("%s%s", each->d_name, each->d_type == DT_DIR ? "/" : ""));
 }
 
-static void ask_memory(const struct words *asked, struct words *found)
+static void ask_memory(const struct strv *asked, struct strv *found)
 {
     struct sysinfo machine;
     if (asked->count == 1 && sysinfo(&machine) == 0)
-        add(found, text("%llu", (unsigned long long)machine.totalram * machine.mem_unit >> 20 << 20));
+        strv_push(found, xasprintf("%llu", (unsigned long long)machine.totalram * machine.mem_unit >> 20 << 20));
 }
 
 /* `left`: directories and entries; beyond them there is no answer. */
-static void find_nested(const char *directory, int depth, const struct words *asked, struct words *found, int left[2])
+static void find_nested(const char *directory, int depth, const struct strv *asked, struct strv *found, int left[2])
 {
     static const char closed[] = "/.git/.hg/.jj/.sl/.svn/.bzr/";
     struct stat status;
-    DIR *entries = open_directory(AT_FDCWD, text("%s/%s", asked->at[0], directory));
+    DIR *entries = open_directory(AT_FDCWD, xasprintf("%s/%s", asked->at[0], directory));
     left[0]--;
     for (struct dirent *each; (each = next_entry(entries)) != NULL && left[0] >= 0 && left[1]-- > 0;) {
         size_t length = strlen(each->d_name);
         for (size_t index = 1; index < asked->count; index++) {
             const char *name = asked->at[index];
-            char *path = strncmp(name, each->d_name, length) == 0 ? text("%s%s", directory, name) : NULL;
-            if (path != NULL && (name[length] == '\0' || (name[length] == '/' && lstat(text("%s/%s", asked->at[0], path), &status) == 0)))
-                add(found, path);
+            char *path = strncmp(name, each->d_name, length) == 0 ? xasprintf("%s%s", directory, name) : NULL;
+            if (path != NULL && (name[length] == '\0' || (name[length] == '/' && lstat(xasprintf("%s/%s", asked->at[0], path), &status) == 0)))
+                strv_push(found, path);
         }
-        if (depth < DEPTH && each->d_type == DT_DIR && strstr(closed, text("/%s/", each->d_name)) == NULL)
-            find_nested(text("%s%s/", directory, each->d_name), depth + 1, asked, found, left);
+        if (depth < DEPTH && each->d_type == DT_DIR && strstr(closed, xasprintf("/%s/", each->d_name)) == NULL)
+            find_nested(xasprintf("%s%s/", directory, each->d_name), depth + 1, asked, found, left);
     }
 }
 
-static void ask_nested(const struct words *asked, struct words *found)
+static void ask_nested(const struct strv *asked, struct strv *found)
 {
     int left[] = {MOST_DIRECTORIES, MOST_ENTRIES};
     find_nested("", 0, asked, found, left);
     if (left[0] < 0 || left[1] <= 0)
-        add(found, "");
+        strv_push(found, "");
 }
 
-static bool is_shown(const char *path, const struct words *marks)
+static bool is_shown(const char *path, const struct strv *marks)
 {
-    char *above = text("%s", path), *slash;
+    char *above = xasprintf("%s", path), *slash;
     do
         for (size_t index = 1; index < marks->count; index++)
             if (strcmp(marks->at[index] + 1, above) == 0)
@@ -177,7 +189,7 @@ static bool is_shown(const char *path, const struct words *marks)
 }
 
 /* Sockets that listen, and those of datagrams, by their canonical paths (proc(5), /proc/net/unix) */
-static void ask_sockets(const struct words *asked, struct words *found)
+static void ask_sockets(const struct strv *asked, struct strv *found)
 {
     char flags[9], type[9], *line, *rest = read_file(AT_FDCWD, "/proc/net/unix", LARGE, NULL);
     while ((line = strsep(&rest, "\r\n")) != NULL) {
@@ -188,14 +200,14 @@ static void ask_sockets(const struct words *asked, struct words *found)
         char *slash = strrchr(line, '/');
         *slash = '\0';
         char *folder = realpath(line[at] == '\0' ? "/" : line + at, NULL);
-        char *path = folder == NULL ? "" : text("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, slash + 1);
+        char *path = folder == NULL ? "" : xasprintf("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, slash + 1);
         if (folder != NULL && is_shown(path, asked) && !contains(found, path))
-            add(found, path);
+            strv_push(found, path);
     }
 }
 
 /* What is at a path, from a number of stat(2) to another: what may change without a difference is left out. */
-static void add_status(const char *path, int flags, size_t from, size_t to, struct words *found)
+static void add_status(const char *path, int flags, size_t from, size_t to, struct strv *found)
 {
     struct stat status;
     if (fstatat(AT_FDCWD, path, &status, flags) != 0)
@@ -204,64 +216,58 @@ static void add_status(const char *path, int flags, size_t from, size_t to, stru
         S_ISREG(status.st_mode) ? status.st_nlink : 0, status.st_mode, status.st_uid, status.st_gid, status.st_dev, status.st_ino,
         (unsigned long long)status.st_size, (unsigned long long)nanoseconds(status.st_mtim), (unsigned long long)nanoseconds(status.st_ctim)};
     for (size_t index = from; index < to; index++)
-        add(found, text("%llu", numbers[index]));
+        strv_push(found, xasprintf("%llu", numbers[index]));
 }
 
-static void ask_artifact(const struct words *asked, struct words *found)
+static void ask_artifact(const struct strv *asked, struct strv *found)
 {
     add_status(asked->at[0], AT_SYMLINK_NOFOLLOW, 1, 8, found);
 }
 
-static void ask_stamp(const struct words *asked, struct words *found)
+static void ask_stamp(const struct strv *asked, struct strv *found)
 {
     add_status(asked->at[0], 0, 1, 9, found);
 }
 
-static void ask_status(const struct words *asked, struct words *found)
+static void ask_status(const struct strv *asked, struct strv *found)
 {
     for (size_t index = 0; index < asked->count; index++) {
-        struct words each = {0};
+        struct strv each = {0};
         add_status(asked->at[index], AT_SYMLINK_NOFOLLOW, 0, 5, &each);
         char **at = each.at;
-        add(found, each.count == 0 ? "" : text("%s,%s,%s,%s,%s", at[0], at[1], at[2], at[3], at[4]));
+        strv_push(found, each.count == 0 ? "" : xasprintf("%s,%s,%s,%s,%s", at[0], at[1], at[2], at[3], at[4]));
     }
 }
 
-static void sum_tree(int above, const char *path, uint64_t sums[2])
+static void ask_tree(const struct strv *asked, struct strv *found)
 {
-    struct stat status;
-    DIR *entries = open_directory(above, path);
-    sums[0] += entries == NULL ? 1ULL << 32 : 0;
-    for (struct dirent *each; (each = next_entry(entries)) != NULL;)
-        if (each->d_type == DT_DIR) {
-            if (strcmp(each->d_name, "__pycache__") != 0)
-                sum_tree(dirfd(entries), each->d_name, sums);
-        } else if (fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-            sums[0]++;
-            sums[1] += status.st_ino * 0x9E3779B97F4A7C15U + (uint64_t)status.st_size * 0xC2B2AE3D27D4EB4FU +
-                       (uint64_t)nanoseconds(status.st_mtim) * 0x165667B19E3779F9U +
-                       (uint64_t)nanoseconds(status.st_ctim) * 0x27D4EB2F165667C5U;
+    uint64_t count = 0, sum = 0;
+    for (size_t index = 0; index < asked->count; index++) {
+        DIR *entries = open_directory(AT_FDCWD, asked->at[index]);
+        count += entries == NULL ? 1ULL << 32 : 0;
+        for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
+            struct stat status;
+            if (each->d_type == DT_DIR || fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+                continue;
+            count++;
+            sum += status.st_ino * 0x9E3779B97F4A7C15U + (uint64_t)status.st_size * 0xC2B2AE3D27D4EB4FU +
+                   (uint64_t)nanoseconds(status.st_mtim) * 0x165667B19E3779F9U +
+                   (uint64_t)nanoseconds(status.st_ctim) * 0x27D4EB2F165667C5U;
         }
+    }
+    strv_push(found, xasprintf("%llu", (unsigned long long)count));
+    strv_push(found, xasprintf("%llu", (unsigned long long)sum));
 }
 
-static void ask_tree(const struct words *asked, struct words *found)
-{
-    uint64_t sums[2] = {0};
-    for (size_t index = 0; index < asked->count; index++)
-        sum_tree(AT_FDCWD, asked->at[index], sums);
-    add(found, text("%llu", (unsigned long long)sums[0]));
-    add(found, text("%llu", (unsigned long long)sums[1]));
-}
-
-static void ask_variable(const struct words *asked, struct words *found)
+static void ask_variable(const struct strv *asked, struct strv *found)
 {
     for (size_t index = 0; index < asked->count; index++)
-        add(found, getenv(asked->at[index]) == NULL ? "" : text("=%s", getenv(asked->at[index])));
+        strv_push(found, getenv(asked->at[index]) == NULL ? "" : xasprintf("=%s", getenv(asked->at[index])));
 }
 
 static const struct {
     const char *name;
-    void (*ask)(const struct words *asked, struct words *found);
+    void (*ask)(const struct strv *asked, struct strv *found);
     bool ordered; /* else no answer has a word twice */
 } KINDS[] = {
     {"artifact", ask_artifact, true}, {"content", ask_content, true}, {"entries", ask_entries, true}, {"groups", ask_groups, true},
@@ -271,7 +277,7 @@ static const struct {
 };
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
-static bool same_words(const struct words *one, const struct words *other, bool ordered)
+static bool same_words(const struct strv *one, const struct strv *other, bool ordered)
 {
     bool same = one->count == other->count;
     for (size_t index = 0; same && index < one->count; index++)
@@ -280,21 +286,21 @@ static bool same_words(const struct words *one, const struct words *other, bool 
 }
 
 /* A count and as many words, from `at` on, which is moved behind them. */
-static bool take_words(const struct words *from, size_t *at, struct words *words)
+static bool take_words(const struct strv *from, size_t *at, struct strv *words)
 {
     char *end;
     unsigned long count = *at < from->count ? strtoul(from->at[(*at)++], &end, 10) : 1;
     if (count > from->count - *at || *end != '\0')
         return false;
-    *words = (struct words){from->at + *at, count};
+    *words = (struct strv){from->at + *at, count};
     *at += count;
     return true;
 }
 
-bool questions_hold(const struct words *questions)
+bool questions_hold(const struct strv *questions)
 {
     for (size_t at = 0, kind; at < questions->count;) {
-        struct words asked, answer, found = {0};
+        struct strv asked, answer, found = {0};
         const char *name = questions->at[at++];
         for (kind = 0; kind < KIND_COUNT && strcmp(KINDS[kind].name, name) != 0;)
             kind++;

@@ -15,7 +15,7 @@
 enum { PLACEHOLDER = S_IFDIR | 01555, MOST_NAMES = 2000000, DEEPEST = 200, DAY = 86400, PATIENCE = 3000 };
 enum { HEAD = 1, COMMONDIR = 2, OBJECTS = 4, REFS = 8 };
 
-static const struct plan *plan;
+static const struct entry *entry;
 static long long since;
 static int names_left = MOST_NAMES;
 
@@ -29,8 +29,8 @@ static bool is_used(const char *path, const char *name, unsigned *parts)
         found += (unsigned char)*at >= 0x80 || (at[1] == '\0' && strchr(". ", *at) != NULL);
     for (size_t index = 0; index < sizeof git / sizeof *git; index++)
         *parts |= strcasecmp(git[index], name) == 0 ? 1U << index : 0;
-    for (size_t index = 0; index < plan->names.count && found == 0; index++) {
-        const char *each = plan->names.at[index], *end = each + (*each == '*');
+    for (size_t index = 0; index < entry->names.count && found == 0; index++) {
+        const char *each = entry->names.at[index], *end = each + (*each == '*');
         size_t part = strlen(end);
         found += length > part && strcasecmp(path + length - part, end) == 0 && (*each == '*' || path[length - part - 1] == '/');
     }
@@ -48,8 +48,8 @@ static void scan(int above, const char *name, const char *path, const struct sta
     for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
         struct stat status;
         unsigned part = 0;
-        char *below = text("%s/%s", path, each->d_name);
-        bool tool = is_used(below, each->d_name, &part), closed = contains(&plan->closed, below);
+        char *below = xasprintf("%s/%s", path, each->d_name);
+        bool tool = is_used(below, each->d_name, &part), closed = contains(&entry->closed, below);
         parts |= part;
         if (changed || used || tool || part != 0 || each->d_type == DT_DIR || each->d_type == DT_UNKNOWN) {
             if (fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -59,7 +59,7 @@ static void scan(int above, const char *name, const char *path, const struct sta
             if ((is_new && (used || names_git || (tool && !closed && status.st_mode != PLACEHOLDER))) || (filled && changed) ||
                 (S_ISREG(status.st_mode) && (status.st_mode & (S_ISUID | S_ISGID)) != 0))
                 _exit(1);
-            if (directory && !closed && !contains(&plan->roots, below))
+            if (directory && !closed && !contains(&entry->roots, below))
                 scan(dirfd(entries), each->d_name, below, &status, used || tool, depth + 1);
         }
         free(below);
@@ -67,28 +67,28 @@ static void scan(int above, const char *name, const char *path, const struct sta
             _exit(1);
     }
     bool repository = (parts & HEAD) != 0 && ((parts & (OBJECTS | REFS)) == (OBJECTS | REFS) || (parts & COMMONDIR) != 0);
-    if (repository && !contains(&plan->git, path))
+    if (repository && !contains(&entry->git, path))
         _exit(1);
 }
 
 static _Noreturn void scan_all(void)
 {
-    char *known = read_file(AT_FDCWD, plan->known, 1 << 24, NULL), *full = known == NULL ? NULL : strstr(known, "\"full\": \"");
+    char *known = read_file(AT_FDCWD, entry->known, 1 << 24, NULL), *full = known == NULL ? NULL : strstr(known, "\"full\": \"");
     long long age = full == NULL ? -1 : time(NULL) - atoll(full + strlen("\"full\": \""));
     if (age < 0 || age >= DAY || strstr(known, "\"set-id\"") != NULL || strstr(known, "\"unread\"") != NULL)
         _exit(1); /* Python looks at every file once a day, and always at these */
-    for (size_t index = 0; index < plan->roots.count; index++) {
+    for (size_t index = 0; index < entry->roots.count; index++) {
         struct stat status;
-        if (lstat(plan->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
-            scan(AT_FDCWD, plan->roots.at[index], plan->roots.at[index], &status, false, 0);
+        if (lstat(entry->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
+            scan(AT_FDCWD, entry->roots.at[index], entry->roots.at[index], &status, false, 0);
     }
     _exit(0);
 }
 
-bool nothing_to_report(const struct plan *of, long long from)
+bool nothing_to_report(const struct entry *of, long long from)
 {
     int status = 1, ends[2];
-    plan = of;
+    entry = of;
     since = from;
     pid_t child = pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork(); /* a file system may never answer */
     if (child == 0)

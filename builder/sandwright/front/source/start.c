@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,21 +17,20 @@ enum { KEY = 32, BLOCK = 64, HEX = 64, MOST = 1 << 24, CANNOT = 126, SET_BACK = 
 
 static char **given;              /* our own words */
 static const char *home, *folder; /* of this program's file */
-static int run_status;
 
 /* Becomes Python with the words that were given. */
 void become_python(void)
 {
-    char *file = text("%s/%s", folder, INTERPRETER), *line = read_file(AT_FDCWD, file, MOST, NULL);
+    char *file = xasprintf("%s/%s", folder, INTERPRETER), *line = read_file(AT_FDCWD, file, MOST, NULL);
     char *python = line == NULL || strncmp(line, "#!", 2) != 0 ? NULL : strtok(line + 2, "\r\n");
     if (python == NULL || strcmp(python, "/bin/sh") == 0 || strncmp(python, "python", 6) == 0)
-        python = text("%s/python3", folder); /* whose path is too long for such a line */
-    struct words words = {0};
+        python = xasprintf("%s/python3", folder); /* whose path is too long for such a line */
+    struct strv words = {0};
     char *const first[] = {python, "-E", "-P", file};
     for (size_t index = 0; index < 4; index++)
-        add(&words, first[index]);
+        strv_push(&words, first[index]);
     for (char **each = given + 1; *each != NULL; each++)
-        add(&words, *each);
+        strv_push(&words, *each);
     execv(python, words.at);
     dprintf(STDERR_FILENO, "sandwright: %s, which %s names, can't be started: %s\n", python, file, strerror(errno));
     _exit(CANNOT);
@@ -49,18 +47,18 @@ static char *private_file(const char *path, size_t *length)
     struct stat status;
     int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool fine = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && is_private(&status);
-    return fine ? read_file(AT_FDCWD, text("/proc/self/fd/%d", file), MOST, length) : NULL;
+    return fine ? read_file(AT_FDCWD, xasprintf("/proc/self/fd/%d", file), MOST, length) : NULL;
 }
 
 /* Reads an entry, if this user's key authenticates its name and content: HMAC-SHA256 (RFC 2104), as cache_key.py. */
-static bool read_entry(const char *path, struct plan *plan)
+static bool read_entry(const char *path, struct entry *entry)
 {
     size_t length = 0, key_length = 0, name = strlen(path) - (size_t)(strrchr(path, '/') - path), differs = 0;
-    char *key = private_file(text("%s/.local/state/sandwright/keys/render-cache", home), &key_length);
+    char *key = private_file(xasprintf("%s/.local/state/sandwright/keys/render-cache", home), &key_length);
     char *content = private_file(path, &length);
     if (key == NULL || key_length != KEY || content == NULL || length <= HEX || content[HEX] != '\n')
         return false;
-    unsigned char *message = take(BLOCK + name + length), outer[BLOCK + KEY];
+    unsigned char *message = xcalloc(BLOCK + name + length), outer[BLOCK + KEY];
     memcpy(message, key, KEY);
     for (size_t index = 0; index < BLOCK; index++) {
         outer[index] = message[index] ^ 0x5c;
@@ -72,7 +70,7 @@ static bool read_entry(const char *path, struct plan *plan)
     const char *right = hex_digest(outer, sizeof outer);
     for (size_t index = 0; index < HEX; index++)
         differs |= (size_t)(content[index] ^ right[index]);
-    return differs == 0 && plan_parse(content + HEX + 1, length, plan) == NULL;
+    return differs == 0 && entry_parse(content + HEX + 1, length, entry);
 }
 
 /* Where Python keeps what it made for such a request (request.py, identity). */
@@ -80,19 +78,19 @@ static char *entry_path(void)
 {
     static const char *const variables[] = {"SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME"};
     const char *cache = getenv("XDG_CACHE_HOME");
-    char *key = text(VERSION "\n%s\n%s\n%u", folder, getcwd(NULL, 0), geteuid());
+    char *key = xasprintf(VERSION "\n%s\n%s\n%u", folder, getcwd(NULL, 0), geteuid());
     for (size_t index = 0; index < sizeof variables / sizeof *variables; index++) {
         const char *value = getenv(variables[index]);
-        key = text("%s\n%s%s%s", key, variables[index], value == NULL ? "" : "=", value == NULL ? "" : value);
+        key = xasprintf("%s\n%s%s%s", key, variables[index], value == NULL ? "" : "=", value == NULL ? "" : value);
     }
-    cache = cache != NULL && *cache == '/' ? cache : text("%s/.cache", home);
-    return text("%s/sandwright/sessions/%s.entry", cache, hex_digest(key, strlen(key)));
+    cache = cache != NULL && *cache == '/' ? cache : xasprintf("%s/.cache", home);
+    return xasprintf("%s/sandwright/sessions/%s.entry", cache, hex_digest(key, strlen(key)));
 }
 
 /* When a process started, in clock ticks since the boot (proc_pid_stat(5)); empty when it has ended. */
 static char *started(const char *process)
 {
-    char *stat = read_file(AT_FDCWD, text("/proc/%s/stat", process), MOST, NULL), *at = stat == NULL ? NULL : strrchr(stat, ')');
+    char *stat = read_file(AT_FDCWD, xasprintf("/proc/%s/stat", process), MOST, NULL), *at = stat == NULL ? NULL : strrchr(stat, ')');
     at = at == NULL || at[1] == '\0' || strchr("ZX", at[2]) != NULL ? NULL : strtok(at + 1, " ");
     for (int field = 0; at != NULL && field < 19; field++)
         at = strtok(NULL, " ");
@@ -114,11 +112,11 @@ static bool sessions_run(const char *path)
 }
 
 /* Whether nothing of this run is for Python to look at. */
-static bool is_plain(const char *command, const struct plan *plan)
+static bool is_plain(const char *command, const struct entry *entry)
 {
     static const char *const variables[] = {"OTEL_", "SANDWRIGHT_TELEMETRY=", "PYTHONHOME="};
     const char *slash = strrchr(command, '/');
-    bool plain = !contains(&plan->excepted, slash == NULL ? command : slash + 1) && (*command != '/' || strstr(command, "/tmp") == NULL);
+    bool plain = !contains(&entry->excepted, slash == NULL ? command : slash + 1) && (*command != '/' || strstr(command, "/tmp") == NULL);
     for (const char *at = command; *at != '\0'; at++)
         plain = plain && *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\';
     for (char **each = environ; *each != NULL; each++)
@@ -126,7 +124,7 @@ static bool is_plain(const char *command, const struct plan *plan)
             plain = plain && strncmp(*each, variables[index], strlen(variables[index])) != 0;
     for (int file = 0; file < 3; file++)
         plain = plain && fcntl(file, F_GETFD) >= 0;
-    return plain && (plan->guards == NULL || next_entry(open_directory(AT_FDCWD, plan->guards)) == NULL);
+    return plain && (entry->guards == NULL || next_entry(open_directory(AT_FDCWD, entry->guards)) == NULL);
 }
 
 static long long now_in(clockid_t clock)
@@ -136,86 +134,74 @@ static long long now_in(clockid_t clock)
 }
 
 /* Writes this session's record; gives its path without the ending. */
-static char *write_record(const struct plan *plan, const char *command, long long began, long long ticks)
+static char *write_record(const struct entry *entry, const char *command, long long began, long long ticks)
 {
     unsigned long long random;
     char namespace[64] = "";
     if (getrandom(&random, sizeof random, 0) != sizeof random || readlink("/proc/self/ns/pid", namespace, sizeof namespace - 1) < 0)
         become_python();
-    const char *process = text("%d", getpid()), *slash = strrchr(command, '/');
-    char *session = text("%016llx", random), *path = text("%s/%s", plan->sessions, session);
+    const char *process = xasprintf("%d", getpid()), *slash = strrchr(command, '/');
+    char *session = xasprintf("%016llx", random), *path = xasprintf("%s/%s", entry->sessions, session);
     long long now = now_in(CLOCK_REALTIME) / 1000;
-    char *record = text("{\"session\": \"%s\", \"pid\": %s, \"start\": %s, \"pid_namespace\": \"%s\", \"began\": %lld.%06lld, "
+    char *record = xasprintf("{\"session\": \"%s\", \"pid\": %s, \"start\": %s, \"pid_namespace\": \"%s\", \"began\": %lld.%06lld, "
                         "\"clock\": [%lld, %lld], \"command\": \"%s\", %s", session, process, started(process), namespace,
-                        now / 1000000, now % 1000000, began, ticks, slash == NULL ? command : slash + 1, plan->record);
-    char *part = text("%s.json.%s.part", path, process);
-    if (write_file(AT_FDCWD, part, record, strlen(record), 0600) != 0 || rename(part, text("%s.json", path)) != 0) {
+                        now / 1000000, now % 1000000, began, ticks, slash == NULL ? command : slash + 1, entry->record);
+    char *part = xasprintf("%s.json.%s.part", path, process);
+    if (write_file(AT_FDCWD, part, record, strlen(record), 0600) != 0 || rename(part, xasprintf("%s.json", path)) != 0) {
         unlink(part);
         become_python();
     }
     setenv("SANDWRIGHT_SESSION", session, 1);
-    setenv("SANDWRIGHT_DENIALS", text("%s.denials", path), 1);
+    setenv("SANDWRIGHT_DENIALS", xasprintf("%s.denials", path), 1);
     return path;
 }
 
-static void become_launcher(const struct plan *plan, const char *entry, char **command)
+static void become_launcher(const struct entry *entry, const char *path, char **command)
 {
-    struct words words = {0};
+    struct strv words = {0};
     long long began = now_in(CLOCK_REALTIME_COARSE), ticks = now_in(CLOCK_MONOTONIC);
-    char *after = text("%s/sandwright\n--after\n%s\n%lld\n%lld", folder, entry, began, ticks);
-    for (size_t index = 0; index < plan->report.count; index++)
-        after = text("%s\n%s", after, plan->report.at[index]);
-    char *path = write_record(plan, *command, began, ticks);
-    setenv("SANDWRIGHT_AFTER", text("%s\n%s.json", after, path), 1);
-    for (size_t index = 0; index + 1 < plan->environment.count; index += 2)
-        setenv(plan->environment.at[index], plan->environment.at[index + 1], 1);
-    for (size_t index = 0; index < plan->launcher.count; index++)
-        add(&words, plan->launcher.at[index]);
+    char *after = xasprintf("%s/sandwright\n--after\n%s\n%lld\n%lld", folder, path, began, ticks);
+    for (size_t index = 0; index < entry->report.count; index++)
+        after = xasprintf("%s\n%s", after, entry->report.at[index]);
+    char *record = write_record(entry, *command, began, ticks);
+    setenv("SANDWRIGHT_AFTER", xasprintf("%s\n%s.json", after, record), 1);
+    for (size_t index = 0; index + 1 < entry->environment.count; index += 2)
+        setenv(entry->environment.at[index], entry->environment.at[index + 1], 1);
+    for (size_t index = 0; index < entry->launcher.count; index++)
+        strv_push(&words, entry->launcher.at[index]);
     for (; *command != NULL; command++)
-        add(&words, *command);
-    for (size_t index = 0; index < plan->said.count; index++)
-        dprintf(STDERR_FILENO, "sandwright: %s\n", plan->said.at[index]);
+        strv_push(&words, *command);
+    for (size_t index = 0; index < entry->said.count; index++)
+        dprintf(STDERR_FILENO, "sandwright: %s\n", entry->said.at[index]);
     execv(words.at[0], words.at);
-    unlink(text("%s.json", path));
+    unlink(xasprintf("%s.json", record));
 }
 
 static void start(char **command)
 {
-    struct plan plan;
-    char *entry = entry_path();
-    if (read_entry(entry, &plan) && !plan.attended && plan.sessions != NULL && plan.launcher.count > 0 && plan.report.count > 0 &&
-        plan.record != NULL && is_plain(*command, &plan) && questions_hold(&plan.questions) &&
-        sessions_run(plan.sessions))
-        become_launcher(&plan, entry, command);
-}
-
-static void interrupted(int number)
-{
-    (void)number;
-    _exit(run_status);
+    struct entry entry;
+    char *path = entry_path();
+    if (read_entry(path, &entry) && !entry.attended && entry.sessions != NULL && entry.launcher.count > 0 && entry.report.count > 0 &&
+        entry.record != NULL && is_plain(*command, &entry) && questions_hold(&entry.questions) &&
+        sessions_run(entry.sessions))
+        become_launcher(&entry, path, command);
 }
 
 /* sandwright --after ENTRY BEGAN TICKS PYTHON ... RECORD STATUS: what is left to do when the launcher has ended. */
 static _Noreturn void end(size_t count)
 {
-    struct plan plan;
-    sigset_t blocked;
-    char *record = given[count - 2], *denials = text("%.*s.denials", (int)strlen(record) - (int)strlen(".json"), record);
+    struct entry entry;
+    char *record = given[count - 2], *denials = xasprintf("%.*s.denials", (int)strlen(record) - (int)strlen(".json"), record);
     long long began = atoll(given[3]), since = now_in(CLOCK_REALTIME_COARSE) - (now_in(CLOCK_MONOTONIC) - atoll(given[4]));
-    run_status = atoi(given[count - 1]);
-    if (access(denials, F_OK) != 0 && home != NULL && read_entry(given[2], &plan) && plan.known != NULL) {
-        signal(SIGINT, interrupted);
-        sigprocmask(SIG_BLOCK, NULL, &blocked);
-        while (sigtimedwait(&blocked, NULL, &(struct timespec){0}) > 0)
-            ; /* they were for the command */
-        sigprocmask(SIG_UNBLOCK, &blocked, NULL);
-        if (nothing_to_report(&plan, since < began - SET_BACK ? since : began)) {
+    int status = atoi(given[count - 1]);
+    if (access(denials, F_OK) != 0 && home != NULL && read_entry(given[2], &entry) && entry.known != NULL) {
+        if (nothing_to_report(&entry, since < began - SET_BACK ? since : began)) {
             unlink(record);
-            _exit(run_status);
+            _exit(status);
         }
     }
     execv(given[5], given + 5);
-    _exit(run_status);
+    _exit(status);
 }
 
 int main(int count, char **words)
@@ -223,7 +209,7 @@ int main(int count, char **words)
     char self[4096] = "", *slash;
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     given = words;
-    folder = length > 0 && (slash = strrchr(self, '/')) != NULL ? text("%.*s", (int)(slash - self), self) : "";
+    folder = length > 0 && (slash = strrchr(self, '/')) != NULL ? xasprintf("%.*s", (int)(slash - self), self) : "";
     home = getenv("HOME") != NULL && *getenv("HOME") == '/' ? getenv("HOME") : NULL;
     if (count > 8 && strcmp(words[1], "--after") == 0)
         end((size_t)count);

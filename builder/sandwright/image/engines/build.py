@@ -18,7 +18,8 @@ from sandwright.image.engines.recipe import REPOSITORY, BaseReferences, fingerpr
 from sandwright.image.existing import BaseImage, ImageLayout, read_layout
 from sandwright.image.export import write_image
 from sandwright.image.inherit import inherited
-from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
+from sandwright.image.lock import Lock, check_lock, load_lock
+from sandwright.image.lockfile import NotLocked
 from sandwright.image.plan import plan_build
 from sandwright.image.sections import Config
 from sandwright.progress import SILENT, Progress
@@ -244,7 +245,7 @@ class _EngineBuild:
 
     def _config(self, definition: ImageDefinition, platform: str) -> Config:
         """What containers of the image below do by default. A registry's is asked where it has to be."""
-        below = Config.model_construct()
+        below = Config()
         line = [definition, *self._wish.bases(definition)]
         if line[-1].reference is not None and any(each.config.init for each in line):
             lock = self._lock(definition)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sandwright.errors import BuildError
 from sandwright.image.layout import on_disk
+from sandwright.outputs import output_folder, output_stream, write_output
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.writer import TarWriter, Writable
 
@@ -41,15 +42,12 @@ class DockerfileContext:
         Raise BuildError when something is there, HostError when it can't be written.
         """
         with on_disk(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-            if any(directory.iterdir()):
+            with output_folder(f"{directory}/{DOCKERFILE}") as (folder, _):
+                empty = not os.listdir(folder)  # noqa: PTH208 - a descriptor
+            if not empty:
                 raise BuildError(f"{directory} is not empty: a context needs a directory of its own")
             for name, content in sorted(self.files.items()):
-                target = directory / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _place(content, target)
-                if isinstance(content, bytes):
-                    os.utime(target, (self.epoch, self.epoch))
+                _place(content, f"{directory}/{name}", self.epoch)
 
     def write_archive(self, sink: Writable) -> None:
         """Write it as a tar archive, as an engine takes it from a stream."""
@@ -67,15 +65,18 @@ class DockerfileContext:
         archive.close()
 
 
-def _place(content: bytes | Path, target: Path) -> None:
+def _place(content: bytes | Path, target: str, epoch: int) -> None:
     if isinstance(content, bytes):
-        target.write_bytes(content)
-        target.chmod(_MODE)
+        write_output(target, content, mode=_MODE)
+        with output_folder(target) as (folder, name):
+            os.utime(name, (epoch, epoch), dir_fd=folder, follow_symlinks=False)
         return
-    try:
-        target.hardlink_to(content)
-    except OSError:  # another file system
-        shutil.copyfile(content, target)
+    with output_folder(target) as (folder, name):
+        try:
+            os.link(content, name, dst_dir_fd=folder)
+        except OSError:  # another file system
+            with output_stream(target) as copied, content.open("rb") as file:
+                shutil.copyfileobj(file, copied)
 
 
 def _chunks(content: bytes | Path) -> Iterator[bytes]:

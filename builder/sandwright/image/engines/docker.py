@@ -11,16 +11,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from sandwright.errors import BuildError, HostError
 from sandwright.image.engines.context import DockerfileContext
 from sandwright.image.engines.contract import LONGEST_LINE, TAIL, TIMEOUT, EngineImage, said, streaming
 from sandwright.image.layout import on_disk
 from sandwright.progress import ProgressStep
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 OLDEST = (1, 40)
 """The oldest API that will do: Docker 19.03, whose `COPY --from` is the first to keep owners."""
@@ -58,8 +60,6 @@ class DockerBuilder:
 
     def find(self, reference: str) -> EngineImage | None:
         """As the contract says."""
-        from docker.errors import ImageNotFound  # noqa: PLC0415 - heavy, and only what talks to Docker needs it
-
         with _asked():
             try:
                 found: Mapping[str, Any] = self._client.api.inspect_image(reference)  # type: ignore[no-untyped-call]
@@ -103,8 +103,6 @@ class DockerBuilder:
 
     def remove(self, reference: str) -> None:
         """As the contract says."""
-        from docker.errors import ImageNotFound  # noqa: PLC0415
-
         with _asked(), contextlib.suppress(ImageNotFound):
             self._client.api.remove_image(reference)
 
@@ -140,10 +138,6 @@ def _recent(number: str) -> bool:
 @contextlib.contextmanager
 def _asked() -> Iterator[None]:
     """Turn what the SDK raises into errors of ours: the daemon is gone, or says no."""
-    from docker.errors import APIError, DockerException, ImageNotFound  # noqa: PLC0415
-    from requests.exceptions import RequestException  # noqa: PLC0415
-    from urllib3.exceptions import HTTPError  # noqa: PLC0415
-
     try:
         yield
     except ImageNotFound:

@@ -7,7 +7,6 @@ hybrid cgroups; the options here ask for what is there.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -16,10 +15,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from sandwright import process
+from sandwright.documents import strictjson
 from sandwright.errors import BuildError, CommandFailed, HostError, IntegrityError
 from sandwright.host import MachineFacts
 from sandwright.image.engines.context import DockerfileContext
@@ -69,7 +70,7 @@ class PodmanBuilder:
         if not found:
             return None
         try:
-            return _found(json.loads(found.stdout))
+            return _found(strictjson.loads_lenient(found.stdout))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise IntegrityError(f"{self.name} inspect {reference}: not understood: {error!r}") from error
 
@@ -138,8 +139,6 @@ class PodmanBuilder:
 
     def _check_ids(self) -> None:
         """Without root, the ids of an image are those that /etc/subuid gives the user."""
-        from getpass import getuser  # noqa: PLC0415
-
         user = getuser()
         for file in (Path("/etc/subuid"), Path("/etc/subgid")):
             with contextlib.suppress(OSError):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.documents.model import plain
 from sandwright.image import accounts, init
 from sandwright.image.additions import checksums
 from sandwright.image.baselock import BaseLock
@@ -30,7 +31,7 @@ WORK = "work"
 
 _SUMS = f"{WORK}/SHA256SUMS"
 _LENGTH = 16
-_NOTHING = Config.model_construct()
+_NOTHING = Config()
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def fingerprint(
     elif lock is not None:
         pins = [lock.epoch, lock.platforms[platform].digest]
     document = {
-        "definition": definition.model_dump(mode="json", by_alias=True, exclude={"smoke"}),
+        "definition": {name: value for name, value in plain(definition).items() if name != "smoke"},
         "files": checksums(definition),
         "pins": pins,
         "platform": platform,

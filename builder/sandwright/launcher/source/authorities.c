@@ -55,7 +55,7 @@ static const char *certificate_end(const char *from, const char *last)
 char *only_certificates(const char *content, size_t length)
 {
     const char *last = content + length;
-    char *kept = take(length + 2), *to = kept;
+    char *kept = xcalloc(length + 2), *to = kept;
     while (content < last) {
         bool begins;
         const char *data = next_line(content, last, begin, &begins), *behind = NULL;
@@ -74,7 +74,7 @@ static const char *doubt(const struct run *run, int file)
 {
     struct stat status;
     char path[PATH_MAX];
-    ssize_t length = readlink(text("/proc/self/fd/%d", file), path, sizeof path - 1);
+    ssize_t length = readlink(xasprintf("/proc/self/fd/%d", file), path, sizeof path - 1);
     if (length < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
         return "it is no file";
     path[length] = '\0';
@@ -88,16 +88,14 @@ static char *certificates_of(const struct run *run, const char *path, bool given
 {
     size_t length = 0;
     char *content = NULL;
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_close_ int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     const char *why = file < 0 ? strerror(errno) : doubt(run, file);
-    if (why == NULL && (content = read_file(AT_FDCWD, text("/proc/self/fd/%d", file), MOST_BUNDLE, &length)) == NULL)
+    if (why == NULL && (content = read_file(AT_FDCWD, xasprintf("/proc/self/fd/%d", file), MOST_BUNDLE, &length)) == NULL)
         why = strerror(errno);
     if (content != NULL && (content = only_certificates(content, length)) == NULL)
         why = "no certificate is in it";
-    if (file >= 0)
-        close(file);
     if (content == NULL && given)
-        say("SSL_CERT_FILE is not taken along: %s", why);
+        warn("SSL_CERT_FILE is not taken along: %s", why);
     return content;
 }
 
@@ -107,35 +105,33 @@ static char *file_in(const char *image, const char *path)
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
     char real[PATH_MAX];
     struct stat status;
-    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int file = (int)syscall(SYS_openat2, above, path, &how, sizeof how);
-    ssize_t length = file < 0 ? -1 : readlink(text("/proc/self/fd/%d", file), real, sizeof real - 1);
+    _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int file = (int)syscall(SYS_openat2, above, path, &how, sizeof how);
+    ssize_t length = file < 0 ? -1 : readlink(xasprintf("/proc/self/fd/%d", file), real, sizeof real - 1);
     bool found = length >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    close(file);
-    close(above);
     real[found ? length : 0] = '\0';
-    return found && strncmp(real, image, strlen(image)) == 0 ? text("%s", real + strlen(image)) : NULL;
+    return found && strncmp(real, image, strlen(image)) == 0 ? xasprintf("%s", real + strlen(image)) : NULL;
 }
 
-struct words authorities_in(const struct words *asked, const char *image)
+struct strv authorities_in(const struct strv *asked, const char *image)
 {
-    struct words places = {0};
+    struct strv places = {0};
     for (size_t index = 0; index < asked->count; index++) {
         char *place = image != NULL ? file_in(image, asked->at[index]) : asked->at[index];
         bool known = place == NULL;
         for (size_t other = 0; other < places.count && !known; other++)
             known = strcmp(places.at[other], place) == 0;
         if (!known)
-            add(&places, place);
+            strv_push(&places, place);
     }
     return places;
 }
 
 const char *authorities_copy(const struct run *run)
 {
-    const char *given = getenv("SSL_CERT_FILE"), *path = text("%s/authorities.pem", run->state);
+    const char *given = getenv("SSL_CERT_FILE"), *path = xasprintf("%s/authorities.pem", run->state);
     char *content = NULL;
-    if (run->plan.authorities.count == 0)
+    if (run->plan.authorities.bundles.count == 0)
         return NULL;
     if (given != NULL && given[0] == '/')
         content = certificates_of(run, given, true);
@@ -144,6 +140,13 @@ const char *authorities_copy(const struct run *run)
     if (content == NULL)
         return NULL;
     if (write_file(AT_FDCWD, path, content, strlen(content), 0644) != 0 || chmod(path, 0644) != 0)
-        refuse_errno("%s can't be written", path);
+        die_errno("%s can't be written", path);
     return path;
+}
+
+struct strv authorities_stores(const struct run *run, const char *image, const char **path)
+{
+    static const char name[] = "authorities.jks";
+    *path = has_artifact(run, name) ? xasprintf("%s/%s", run->directory, name) : NULL;
+    return *path != NULL ? authorities_in(&run->plan.authorities.stores, image) : (struct strv){0};
 }

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 #include "record.h"
 
@@ -36,7 +36,7 @@ struct caller {
     pid_t thread;
     int process; /* its directory in /proc */
     int socket;  /* a copy of its socket */
-    uint64_t inode; /* of one that is kept (kept.c) */
+    uint64_t inode; /* of one that is kept (socket_broker.c) */
     union {
         struct sockaddr any;
         struct sockaddr_un local;
@@ -70,23 +70,19 @@ static int copy_address(struct caller *caller, uint64_t at, uint64_t length)
     if ((int)length < 0 || (int)length > (int)sizeof caller->address)
         return EINVAL;
     caller->length = (socklen_t)length;
-    int memory = caller->length == 0 ? -1 : openat(caller->process, "mem", O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int memory = caller->length == 0 ? -1 : openat(caller->process, "mem", O_RDONLY | O_CLOEXEC);
     bool whole = caller->length == 0 || (memory >= 0 && at <= INT64_MAX &&
                  pread(memory, &caller->address, caller->length, (off_t)at) == (ssize_t)caller->length);
-    if (memory >= 0)
-        close(memory);
     return whole ? 0 : EFAULT;
 }
 
 static int copy_socket(struct caller *caller, int number)
 {
-    int handle = open_thread(caller->thread, caller->process);
+    _cleanup_close_ int handle = open_thread(caller->thread, caller->process);
     if (handle < 0)
         return EACCES;
     caller->socket = (int)syscall(SYS_pidfd_getfd, handle, number, 0);
-    int fault = caller->socket < 0 ? errno : 0;
-    close(handle);
-    return fault;
+    return caller->socket < 0 ? errno : 0;
 }
 
 static int copy(const struct broker *broker, struct caller *caller, int number)
@@ -100,17 +96,16 @@ static int copy(const struct broker *broker, struct caller *caller, int number)
         return EACCES;
     if (!broker->keeps)
         fault = copy_socket(caller, number);
-    else if ((caller->socket = kept_copy(caller->process, number, &caller->inode, &bound)) < 0)
+    else if ((caller->socket = socket_broker_copy(caller->process, number, &caller->inode, &bound)) < 0)
         fault = errno;
     return fault;
 }
 
+#define _cleanup_caller_ __attribute__((cleanup(close_copies)))
 static void close_copies(const struct caller *caller)
 {
-    if (caller->socket >= 0)
-        close(caller->socket);
-    if (caller->process >= 0)
-        close(caller->process);
+    cleanup_close(&caller->socket);
+    cleanup_close(&caller->process);
 }
 
 /* ---- Unix sockets */
@@ -140,11 +135,8 @@ static bool is_listed(const struct broker *broker, const struct stat *found, boo
         const struct listed *each = &broker->listed[index];
         if (each->held >= 0 && fstat(each->held, &own) == 0 && same_file(&own, found))
             return true;
-        int now = writable ? -1 : open_without_links(AT_FDCWD, each->path, O_PATH, 0);
-        bool same = now >= 0 && fstat(now, &own) == 0 && same_file(&own, found);
-        if (now >= 0)
-            close(now);
-        if (same)
+        _cleanup_close_ int now = writable ? -1 : open_without_links(AT_FDCWD, each->path, O_PATH, 0);
+        if (now >= 0 && fstat(now, &own) == 0 && same_file(&own, found))
             return true;
     }
     return false;
@@ -157,7 +149,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
     uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
     struct statvfs mount;
     bool writable = fstatvfs(file, &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
-    if (is_listed(broker, found, writable) || (broker->keeps && kept_is_own(found)))
+    if (is_listed(broker, found, writable) || (broker->keeps && socket_broker_owns(found)))
         return 0;
     if (!writable || broker->inside < 0)
         return EACCES;
@@ -176,7 +168,8 @@ static int connect_path(const struct broker *broker, const struct caller *caller
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX};
     struct stat found;
-    int file = open_as(caller->process, path), fault;
+    _cleanup_close_ int file = open_as(caller->process, path);
+    int fault;
     if (file < 0)
         return errno;
     if (fstat(file, &found) != 0)
@@ -184,12 +177,11 @@ static int connect_path(const struct broker *broker, const struct caller *caller
     else
         fault = S_ISSOCK(found.st_mode) ? judge(broker, caller, file, &found) : ECONNREFUSED;
     if (fault == EACCES && (broker->tried == NULL || strcmp(path, broker->tried) != 0))
-        denied_socket(path, fault);
+        refusals_add_socket(path, fault);
     if (fault == 0) {
         snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
         fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);
     }
-    close(file);
     return fault;
 }
 
@@ -241,21 +233,21 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
         return EACCES;
     if (broker->keeps && domain != AF_NETLINK)
-        return kept_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+        return socket_broker_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length);
     return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
 }
 
 static int bind_copy(const struct broker *broker, const struct caller *caller)
 {
-    int fault = kept_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
+    int fault = socket_broker_bind(broker, caller->process, caller->socket, caller->inode, &caller->address, caller->length);
     if (fault == 0)
-        kept_is_bound(caller->inode);
+        socket_broker_set_bound(caller->inode);
     return fault;
 }
 
 int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6], bool binds)
 {
-    struct caller caller = {.id = id, .thread = thread, .process = -1, .socket = -1};
+    _cleanup_caller_ struct caller caller = {.id = id, .thread = thread, .process = -1, .socket = -1};
     int fault = copy(broker, &caller, (int)arguments[0]);
     if (fault == 0)
         fault = copy_address(&caller, arguments[1], arguments[2]);
@@ -264,8 +256,7 @@ int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const
     else if (fault == 0)
         fault = binds ? bind_copy(broker, &caller) : connect_copy(broker, &caller);
     if (broker->keeps && !binds && fault == 0)
-        kept_forget(caller.inode);
-    close_copies(&caller);
+        socket_broker_forget(caller.inode);
     return fault;
 }
 
@@ -300,7 +291,8 @@ static bool never_connected(int socket)
  * its error lost. EINTR, EAGAIN and EINPROGRESS would make the callers wait for a change that never comes. */
 static int write_socket_error(const struct broker *broker, const struct caller *caller, uint64_t value_at, uint64_t length_at)
 {
-    int pending = 0, memory = openat(caller->process, "mem", O_RDWR | O_CLOEXEC);
+    _cleanup_close_ int memory = openat(caller->process, "mem", O_RDWR | O_CLOEXEC);
+    int pending = 0;
     uint32_t length = sizeof pending, room = 0;
     if (getsockopt(caller->socket, SOL_SOCKET, SO_ERROR, &pending, &length) != 0 || pending == 0)
         pending = ECONNABORTED;
@@ -310,19 +302,14 @@ static int write_socket_error(const struct broker *broker, const struct caller *
         length = room;
     written = written && pwrite(memory, &pending, length, (off_t)value_at) == (ssize_t)length &&
               pwrite(memory, &length, sizeof length, (off_t)length_at) == sizeof length;
-    if (memory >= 0)
-        close(memory);
     return written ? 0 : pending;
 }
 
 int broker_socket_error(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags)
 {
-    struct caller caller = {.id = call->id, .thread = (pid_t)call->pid, .process = -1, .socket = -1};
-    int fault = 0;
+    _cleanup_caller_ struct caller caller = {.id = call->id, .thread = (pid_t)call->pid, .process = -1, .socket = -1};
     if (copy(broker, &caller, (int)call->data.args[0]) == 0 && broker_valid(broker, call->id) && never_connected(caller.socket))
-        fault = write_socket_error(broker, &caller, call->data.args[3], call->data.args[4]);
-    else
-        *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    close_copies(&caller);
-    return fault;
+        return write_socket_error(broker, &caller, call->data.args[3], call->data.args[4]);
+    *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    return 0;
 }

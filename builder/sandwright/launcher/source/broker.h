@@ -1,4 +1,4 @@
-/* What confine.c, notify.c, calls.c, broker.c, resolve.c and diag.c share: connect(2) of programs inside is done outside, by the
+/* What confine.c, notify.c, notify_threads.c, broker.c, lookup.c and diag.c share: connect(2) of programs inside is done outside, by the
  * supervisor, on its own copies of the socket and of the address (seccomp_unotify(2)). */
 #ifndef BROKER_H
 #define BROKER_H
@@ -15,14 +15,14 @@ struct listed {
     int held; /* what was there at the start; -1 without */
 };
 
-struct words;
+struct strv;
 struct seccomp_notif;
 struct broker {
     int listener;     /* seccomp's */
-    bool keeps;       /* landlock's: it makes the sockets itself (kept.c), and there is no network but the host's */
+    bool keeps;       /* landlock's: it makes the sockets itself (socket_broker.c), and there is no network but the host's */
     bool names;       /* a kernel of the sandbox's own: it makes the calls that name a path (paths.c) */
     bool own;         /* programs inside may have Unix sockets of their own */
-    const struct words *connects, *binds; /* ports of the host's loopback, and at any address of it */
+    const struct strv *connects, *binds; /* ports of the host's loopback, and at any address of it */
     int proxy_port;   /* where the proxy listens, and what it is told first; NULL without one */
     const char *greeting;
     int inside;       /* for diag_listens: the network namespace of the sandbox */
@@ -44,28 +44,28 @@ enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDR
 /* What the address of a Unix socket is: `path` gets it with NUL behind. NONE takes a connection away (AF_UNSPEC). */
 enum address address_of(const void *address, size_t length, char path[109]);
 
-/* ---- kept.c */
+/* ---- socket_broker.c */
 enum { PROXY_PORT = 3128 }; /* where programs inside look for the proxy (render/proxyfacts.py) */
 struct stat;
-int kept_answer(const struct broker *broker, const struct seccomp_notif *call); /* as above */
+int socket_broker_answer(const struct broker *broker, const struct seccomp_notif *call); /* as above */
 /* A copy of a socket of which a process has a descriptor, its number, whether it was bound; -1 and errno. */
-int kept_copy(int process, int number, uint64_t *inode, bool *bound);
-void kept_forget(uint64_t inode);      /* it is connected or listens */
-void kept_is_bound(uint64_t inode);
-bool kept_is_own(const struct stat *found); /* the file of a Unix socket of the sandbox's own */
-int kept_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length);
-int kept_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length);
+int socket_broker_copy(int process, int number, uint64_t *inode, bool *bound);
+void socket_broker_forget(uint64_t inode);      /* it is connected or listens */
+void socket_broker_set_bound(uint64_t inode);
+bool socket_broker_owns(const struct stat *found); /* the file of a Unix socket of the sandbox's own */
+int socket_broker_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length);
+int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length);
 
 struct seccomp_data;
 /* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
 bool is_connect(const struct seccomp_data *call);
 bool is_socket_error(const struct seccomp_data *call); /* getsockopt(2) for SO_ERROR */
 
-/* ---- calls.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
+/* ---- notify_threads.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
 int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length);
 bool has_signal(const char *status); /* by /proc/PID/status */
 
-/* ---- resolve.c: what a path means to a process, `process` being its directory in /proc */
+/* ---- lookup.c: what a path means to a process, `process` being its directory in /proc */
 int open_as(int process, const char *path);               /* O_PATH; -1 and errno */
 bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device); /* of a mount, by its number */
 bool device_of(int process, int file, uint32_t *device);  /* the file system's, where fstat(2) tells another (btrfs) */

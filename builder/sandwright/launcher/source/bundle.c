@@ -19,8 +19,8 @@ static bool is_private(const struct run *run, const char *name)
 {
     if (strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0)
         return true;
-    for (size_t index = 0; index < run->plan.image_private.count; index++)
-        if (strcmp(run->plan.image_private.at[index], name) == 0)
+    for (size_t index = 0; index < run->plan.image.private_names.count; index++)
+        if (strcmp(run->plan.image.private_names.at[index], name) == 0)
             return true;
     return false;
 }
@@ -35,7 +35,7 @@ static bool make_place(struct bundle *bundle, int image, int root, const char *n
                (target[length] = '\0', symlinkat(target, root, name) == 0);
     if (!S_ISDIR(mode) && !S_ISREG(mode))
         return true;
-    add(&bundle->shown, text("%s", path));
+    strv_push(&bundle->shown, xasprintf("%s", path));
     return S_ISDIR(mode) ? mkdirat(root, name, 0755) == 0 : write_file(root, name, "", 0, 0644) == 0;
 }
 
@@ -62,11 +62,11 @@ static bool make_places(struct bundle *bundle, const struct run *run, int image,
     DIR *entries = image < 0 ? NULL : fdopendir(image);
     bool made = entries != NULL && root >= 0;
     while (made && (errno = 0, entry = readdir(entries)) != NULL) {
-        const char *name = entry->d_name, *path = below[0] == '\0' ? name : text("%s/%s", below, name);
+        const char *name = entry->d_name, *path = below[0] == '\0' ? name : xasprintf("%s/%s", below, name);
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (below[0] == '\0' && is_private(run, name)))
             continue;
         if (bundle->shown.count >= MOST_SHOWN)
-            refuse("the image has more than %d names where a run has directories of its own", MOST_SHOWN);
+            die("the image has more than %d names where a run has directories of its own", MOST_SHOWN);
         made = fstatat(image, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                (S_ISDIR(status.st_mode) && is_opened(bundle, path)
                        ? mkdirat(root, name, 0755) == 0 &&
@@ -83,14 +83,14 @@ static bool make_places(struct bundle *bundle, const struct run *run, int image,
 
 void bundle_root(struct bundle *bundle, const struct run *run)
 {
-    const char *path = text("%s/rootfs", run->state);
+    const char *path = xasprintf("%s/rootfs", run->state);
     int root = mkdir(path, 0755) == 0 ? open_directory(AT_FDCWD, path) : -1;
     if (root < 0)
-        refuse_errno("no root can be made for the run");
+        die_errno("no root can be made for the run");
     if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 ||
         (run->terminal && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
         !make_places(bundle, run, bundle->image_handle, root, ""))
-        refuse_errno("no places can be made for the image's directories");
+        die_errno("no places can be made for the image's directories");
 }
 
 static void quote(struct bytes *out, const char *word)
@@ -126,14 +126,14 @@ static void put_mount(struct bytes *out, const char *destination, const char *so
 static void put_mounts(struct bytes *out, const struct bundle *bundle, const struct run *run)
 {
     for (size_t index = 0; index < bundle->shown.count; index++)
-        put_mount(out, text("/%s", bundle->shown.at[index]), text("%s/%s", bundle->image, bundle->shown.at[index]), "");
+        put_mount(out, xasprintf("/%s", bundle->shown.at[index]), xasprintf("%s/%s", bundle->image, bundle->shown.at[index]), "");
     for (size_t index = 0; index < bundle->laid.count; index += 2)
         put_mount(out, bundle->laid.at[index], bundle->laid.at[index + 1], "\"noexec\", ");
-    put_mount(out, BUNDLE_INIT, text("%s/launch", run->directory), "");
+    put_mount(out, BUNDLE_INIT, xasprintf("%s/launch-init", run->directory), "");
     if (run->terminal)
-        put_mount(out, BUNDLE_BELL, text("%s/bell", run->state), "\"noexec\", ");
-    if (run->plan.shims)
-        put_mount(out, run->plan.shims_place, getenv("SANDWRIGHT_SHIMS"), "");
+        put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
+    if (run->plan.shims.enabled)
+        put_mount(out, run->plan.shims.place, getenv("SANDWRIGHT_SHIMS"), "");
 }
 
 /* A runtime sets the size of its terminal only when the command runs already. */
@@ -165,7 +165,7 @@ static void fill(struct bytes *out, const struct bundle *bundle, const struct ru
     else if (strcmp(hole, "terminal") == 0)
         put_terminal(out, run);
     else if (strcmp(hole, "cgroup") == 0)
-        quote(out, text("/%s", run->name));
+        quote(out, xasprintf("/%s", run->name));
     else if (strcmp(hole, "network") == 0)
         bytes_text(out, "\"path\": \"/proc/self/ns/net\", ");
     else if (strcmp(hole, "mounts") == 0)
@@ -173,7 +173,7 @@ static void fill(struct bytes *out, const struct bundle *bundle, const struct ru
     else if (strcmp(hole, "seccomp") == 0)
         put_filter(out, bundle, run);
     else
-        refuse("config.json: nothing is known of its %s", hole);
+        die("config.json: nothing is known of its %s", hole);
 }
 
 void bundle_config(const struct bundle *bundle, const struct run *run)
@@ -181,18 +181,18 @@ void bundle_config(const struct bundle *bundle, const struct run *run)
     size_t length, at = 0;
     struct bytes made = {0};
     const char *config = checked_artifact(run, "config.json", &length);
-    for (size_t index = 0; index < run->plan.config_holes.count; index += 2) {
+    for (size_t index = 0; index < run->plan.runtime.config_holes.count; index += 2) {
         char *rest;
-        unsigned long begin = strtoul(run->plan.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
+        unsigned long begin = strtoul(run->plan.runtime.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
         if (begin < at || end < begin || end > length)
-            refuse("config.json is not as it was rendered: render it again");
-        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0 && bundle->listener == NULL)
+            die("config.json is not as it was rendered: render it again");
+        if (strcmp(run->plan.runtime.config_holes.at[index], "seccomp") == 0 && bundle->listener == NULL)
             continue;
         bytes_add(&made, config + at, begin - at);
         at = end;
-        fill(&made, bundle, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
+        fill(&made, bundle, run, run->plan.runtime.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
     }
     bytes_add(&made, config + at, length - at);
-    if (write_file(AT_FDCWD, text("%s/config.json", run->state), made.at, made.end, 0600) != 0)
-        refuse_errno("the configuration of the run can not be written");
+    if (write_file(AT_FDCWD, xasprintf("%s/config.json", run->state), made.at, made.end, 0600) != 0)
+        die_errno("the configuration of the run can not be written");
 }

@@ -13,11 +13,11 @@
 
 #include "landlock.h"
 #include "launch.h"
-#include "vmports.h"
+#include "vm_ports.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100, GUEST = CONFINED,
-       WALL = CONFINED + 3 };
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 100, GUEST = CONFINED,
+       WALL = CONFINED + 2 };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
@@ -29,9 +29,9 @@ static const char INIT[] = "/dev/.sandwright-init";
 
 static const char *program;
 static char *typed;             /* the command's first word, as it was given */
-static struct words given;      /* further arguments: the environment */
+static struct strv given;      /* further arguments: the environment */
 static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
-static int bell[2] = {-1, -1};  /* a pipe: init writes when the command stops */
+static int stop_fd[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
@@ -41,61 +41,68 @@ static size_t said_length;
 
 static void lay_over(const char *artifact, const char *place, const struct run *run)
 {
-    char *const bind[] = {"--ro-bind", text("%s/%s", run->directory, artifact), (char *)place};
+    char *const bind[] = {"--ro-bind", xasprintf("%s/%s", run->directory, artifact), (char *)place};
     if (place != NULL)
-        add_all(&given, &(struct words){(char **)bind, 3});
+        strv_extend(&given, &(struct strv){(char **)bind, 3});
 }
 
-static void check(struct run *run)
+static char *inside_program(const struct run *run)
+{
+    return xasprintf("%s/%s", run->directory, has_kernel(run) ? "launch-vm" : "launch-init");
+}
+
+static void bwrap_check(struct run *run)
 {
     if ((program = find_program(run, "bwrap")) == NULL)
-        refuse("bwrap (bubblewrap) is not installed");
+        die("bwrap (bubblewrap) is not installed");
     if (run->plan.pids >= 0 && !has_kernel(run) && geteuid() == 0)
-        refuse("the kernel does not count the processes of root: resources.pids needs another user, or another method");
+        die("the kernel does not count the processes of root: resources.pids needs another user, or another method");
     typed = run->command[0];
     for (size_t index = 0; index < run->passed.count; index++) {
-        char *name = text("%s", run->passed.at[index]), *value = strchr(name, '=');
+        char *name = xasprintf("%s", run->passed.at[index]), *value = strchr(name, '=');
         *value = '\0';
-        add(&given, "--setenv");
-        add(&given, name);
-        add(&given, value + 1);
+        strv_push(&given, "--setenv");
+        strv_push(&given, name);
+        strv_push(&given, value + 1);
     }
     /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
-    char *const first_bind[] = {"--as-pid-1", "--ro-bind", text("%s/launch", run->directory), (char *)INIT};
-    add_all(&given, &(struct words){(char **)first_bind, 4});
-    const char *bell_word = run->terminal ? text("%d", BELL) : "-";
+    char *const first_bind[] = {"--as-pid-1", "--ro-bind", inside_program(run), (char *)INIT};
+    strv_extend(&given, &(struct strv){(char **)first_bind, 4});
+    const char *stop_word = run->terminal ? xasprintf("%d", STOP_FD) : "-";
     if (has_kernel(run))
-        vm_command(run, &given, INIT, bell_word, text("%d", GUEST), vmports_wanted(run) ? text("%d", GUEST + 1) : "-");
+        vm_command(run, &given, INIT, stop_word, xasprintf("%d", GUEST), vm_ports_wanted(run) ? xasprintf("%d", GUEST + 1) : "-");
     else
-        init_command(run, INIT, bell_word);
-    if (run->plan.shims) {
+        init_command(run, INIT, stop_word);
+    if (run->plan.shims.enabled) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
         shims_command(run, false);
+        if (run->plan.shims.loopback)
+            put_before(run, (char *[]){(char *)INIT}, 1);
         char *const bind[] = {"--ro-bind", getenv("SANDWRIGHT_SHIMS"), (char *)shims_place(run), "--setenv", "PATH"};
-        add_all(&given, &(struct words){(char **)bind, 5});
-        add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
+        strv_extend(&given, &(struct strv){(char **)bind, 5});
+        strv_push(&given, xasprintf("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
     }
     if (!has_kernel(run)) {
-        lay_over("resolv.conf", run->plan.resolver_place, run);
-        lay_over("hosts", run->plan.hosts_place, run);
+        lay_over("resolv.conf", run->plan.names.resolver_place, run);
+        lay_over("hosts", run->plan.names.hosts_place, run);
     }
     if (run->plan.proxy)
         egress_check(run);
     if (!has_kernel(run)) /* what that asks of the host is none of the command's */
         notify_command(run, CONFINED);
-    walled = !has_kernel(run) && wall_stands(run);
+    walled = !has_kernel(run) && backstop_available(run);
     if (walled)
-        wall_command(run, WALL);
+        backstop_command(run, WALL);
 }
 
-static void prepare(struct run *run)
+static void bwrap_prepare(struct run *run)
 {
     if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0)
-        refuse_errno("no pipe can be made");
-    if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
-        refuse_errno("no pipe can be made");
-    run->bell = bell[0];
+        die_errno("no pipe can be made");
+    if (run->terminal && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+        die_errno("no pipe can be made");
+    run->stop_fd = stop_fd[0];
     run->wakes = says[0];
     if (!has_kernel(run))
         notify_start(run);
@@ -105,7 +112,7 @@ static void prepare(struct run *run)
 static void give(int file, int number)
 {
     if (file < 0 || dup2(file, number) < 0)
-        refuse_errno("bubblewrap can't be given what it reads");
+        die_errno("bubblewrap can't be given what it reads");
 }
 
 /* By the numbers that stand in `args`. */
@@ -142,15 +149,15 @@ static _Noreturn void execute(char *const *words)
         int copy = memory_file("bwrap", content, length);
         if (fcntl(copy, F_ADD_SEALS, seals) == 0)
             syscall(SYS_execveat, copy, "", words, nothing, AT_EMPTY_PATH);
-        refuse_errno("%s can't be started from a copy, and the command could change it", program);
+        die_errno("%s can't be started from a copy, and the command could change it", program);
     }
     execve(program, words, nothing);
-    refuse_errno("%s can't be started", program);
+    die_errno("%s can't be started", program);
 }
 
 static _Noreturn void become(struct run *run, bool tries)
 {
-    struct words all = {0};
+    struct strv all = {0};
     struct bytes settings = {0};
     for (size_t index = 0; index < given.count; index++)
         bytes_add(&settings, given.at[index], strlen(given.at[index]) + 1);
@@ -158,43 +165,43 @@ static _Noreturn void become(struct run *run, bool tries)
     int files[] = {artifact(run, "args"), memory_file("settings", settings.at, settings.end),
                    !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
-                   tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
-                   bell[1], has_kernel(run) ? artifact(run, "guest.bpf") : -1, vmports_channel()};
+                   tries ? -1 : open(xasprintf("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
+                   stop_fd[1], has_kernel(run) ? artifact(run, "guest.bpf") : -1, vm_ports_channel()};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
-    for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
+    for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? STOP_FD : SAYS); number++)
         give(files[number - ARGUMENTS], number);
     give_ignored(run);
     if (has_kernel(run) && !tries)
-        give(files[BELL + 1 - ARGUMENTS], GUEST);
-    if (vmports_wanted(run) && !tries)
-        give(files[BELL + 2 - ARGUMENTS], GUEST + 1);
+        give(files[STOP_FD + 1 - ARGUMENTS], GUEST);
+    if (vm_ports_wanted(run) && !tries)
+        give(files[STOP_FD + 2 - ARGUMENTS], GUEST + 1);
     static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
     for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
-        add(&all, (char *)words[index]);
-    add(&all, "--");
+        strv_push(&all, (char *)words[index]);
+    strv_push(&all, "--");
     if (tries)
-        add(&all, "/proc/none/such");
+        strv_push(&all, "/proc/none/such");
     for (char **word = run->command; *word != NULL && !tries; word++)
-        add(&all, *word);
+        strv_push(&all, *word);
     execute(all.at);
 }
 
 /* What the run brings in. */
 static void make_wall(const struct run *run)
 {
-    struct words shown = {0};
-    add(&shown, text("%s/launch", run->directory));
-    if (run->plan.shims)
-        add(&shown, getenv("SANDWRIGHT_SHIMS"));
-    if (run->plan.resolver_place != NULL)
-        add(&shown, text("%s/resolv.conf", run->directory));
-    if (run->plan.hosts_place != NULL)
-        add(&shown, text("%s/hosts", run->directory));
-    wall_hand_over(wall_make(run, &shown), WALL);
+    struct strv shown = {0};
+    strv_push(&shown, inside_program(run));
+    if (run->plan.shims.enabled)
+        strv_push(&shown, getenv("SANDWRIGHT_SHIMS"));
+    if (run->plan.names.resolver_place != NULL)
+        strv_push(&shown, xasprintf("%s/resolv.conf", run->directory));
+    if (run->plan.names.hosts_place != NULL)
+        strv_push(&shown, xasprintf("%s/hosts", run->directory));
+    backstop_hand_over(backstop_make(run, &shown), WALL);
 }
 
-static void start(struct run *run)
+static void bwrap_start(struct run *run)
 {
     keep_devices();
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
@@ -207,17 +214,17 @@ static void start(struct run *run)
     become(run, false);
 }
 
-static void started(struct run *run)
+static void bwrap_started(struct run *run)
 {
     (void)run;
     close(block[0]);
     close(says[1]);
-    close(bell[1]);
+    close(stop_fd[1]);
     if (!has_kernel(run))
         notify_started();
 }
 
-static void end(struct run *run)
+static void bwrap_end(struct run *run)
 {
     (void)run;
     if (first_handle >= 0)
@@ -259,7 +266,7 @@ static void hold(struct run *run, pid_t number)
     run->wakes = watch.says;
     if (!has_ended(0) && !ways_open(run)) {
         refused = !has_ended(ENDING); /* one that has ended has no network, and bubblewrap says why: it may pass */
-        end(run);
+        bwrap_end(run);
     }
 }
 
@@ -269,7 +276,7 @@ static void let_go(struct run *run)
     if (run->watch == NULL || !watch_mounted(&watch) || refused)
         return;
     if (!launcher_there())
-        end(run);
+        bwrap_end(run);
     else if (write(block[1], "1", 1) == 1)
         released = true;
 }
@@ -288,7 +295,7 @@ static void hear(struct run *run)
         run->wakes = -1;
 }
 
-static void readable(struct run *run)
+static void bwrap_readable(struct run *run)
 {
     if (run->wakes == says[0])
         hear(run);
@@ -297,7 +304,7 @@ static void readable(struct run *run)
 }
 
 /* Not to bubblewrap, which is between: it would die of it and take the command along. */
-static bool deliver(struct run *run, int number)
+static bool bwrap_deliver(struct run *run, int number)
 {
     (void)run;
     pid_t command;
@@ -316,7 +323,7 @@ static int not_run(struct run *run)
     int handle, file = memfd_create("errors", MFD_CLOEXEC);
     pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0) {
-        lead_nowhere(0, 0);
+        redirect_to_null(0, 0);
         if (dup2(file, 1) < 0 || dup2(file, 2) < 0)
             _exit(NOT_RUN);
         become(run, true);
@@ -335,7 +342,7 @@ static int not_run(struct run *run)
     return 126;
 }
 
-static int outcome(struct run *run, int status)
+static int bwrap_status(struct run *run, int status)
 {
     hear(run);
     close(says[0]);
@@ -346,7 +353,7 @@ static int outcome(struct run *run, int status)
     return !ran && exit_status(status) == 1 ? not_run(run) : exit_status(status);
 }
 
-static bool again(struct run *run)
+static bool bwrap_again(struct run *run)
 {
     if (!once_more)
         return false;
@@ -356,11 +363,11 @@ static bool again(struct run *run)
     first_handle = -1;
     released = ran = once_more = false;
     said_length = 0;
-    prepare(run);
+    bwrap_prepare(run);
     return true;
 }
 
-static void clean(struct run *run)
+static void bwrap_clean(struct run *run)
 {
     if (run->plan.proxy)
         egress_close(run);
@@ -370,14 +377,14 @@ const struct method bwrap_method = {
     .name = "bwrap",
     .own_session = true,
     .stateless = true,
-    .check = check,
-    .prepare = prepare,
-    .start = start,
-    .started = started,
-    .readable = readable,
-    .deliver = deliver,
-    .end = end,
-    .status = outcome,
-    .clean = clean,
-    .again = again,
+    .check = bwrap_check,
+    .prepare = bwrap_prepare,
+    .start = bwrap_start,
+    .started = bwrap_started,
+    .readable = bwrap_readable,
+    .deliver = bwrap_deliver,
+    .end = bwrap_end,
+    .status = bwrap_status,
+    .clean = bwrap_clean,
+    .again = bwrap_again,
 };

@@ -29,7 +29,7 @@ static void make_room(struct bytes *bytes, size_t more)
     bytes->room = bytes->end + bytes->end / 2 + more + PIECE;
     bytes->at = realloc(bytes->at, bytes->room);
     if (bytes->at == NULL)
-        refuse("there is no memory");
+        die("there is no memory");
 }
 
 void bytes_add(struct bytes *bytes, const void *content, size_t length)
@@ -49,7 +49,7 @@ void bytes_text(struct bytes *bytes, const char *format, ...)
     int length = vasprintf(&made, format, words);
     va_end(words);
     if (length < 0)
-        refuse("there is no memory");
+        die("there is no memory");
     bytes_add(bytes, made, (size_t)length);
     free(made);
 }

@@ -22,37 +22,14 @@ enum { MOST_LINKS = 40 }; /* MAXSYMLINKS of Linux */
 static int channel(const struct run *run)
 {
     struct stat status;
-    const char *given = run->plan.shims_loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
+    const char *given = run->plan.shims.loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
     char *end = NULL;
     long number = given == NULL ? -1 : strtol(given, &end, 10);
     if (number <= 2 || number >= INT_MAX || *end != '\0')
         return -1;
     if (fstat((int)number, &status) != 0 || !S_ISSOCK(status.st_mode))
-        refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+        die("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
     return (int)number;
-}
-
-void put_before(struct run *run, char *const *words, size_t count)
-{
-    struct words command = {0};
-    add_all(&command, &(struct words){(char **)words, count});
-    for (char **word = run->command; *word != NULL; word++)
-        add(&command, *word);
-    run->command = command.at;
-}
-
-void close_others(const int *kept, size_t count)
-{
-    for (int first = 3, next; first < INT_MAX; first = next + 1) {
-        next = INT_MAX;
-        for (size_t index = 0; index < count; index++)
-            if (kept[index] >= first && kept[index] < next)
-                next = kept[index];
-        if (next > first && syscall(SYS_close_range, (unsigned)first, (unsigned)next - 1, 0) != 0)
-            refuse_errno("what is open can't be closed, and would be open inside");
-        if (next == INT_MAX)
-            return;
-    }
 }
 
 /* A directory of the host is a way to all that is above it, by its `..`. */
@@ -62,11 +39,11 @@ void check_descriptors(struct run *run)
     struct rlimit files;
     const int kept[] = {run->artifacts, channel(run)};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < LEAST_FILES)
-        refuse("only %d files may be open here, and a sandbox needs %d: raise the limit (ulimit -n %d)", (int)files.rlim_cur,
+        die("only %d files may be open here, and a sandbox needs %d: raise the limit (ulimit -n %d)", (int)files.rlim_cur,
                LEAST_FILES, LEAST_FILES);
     for (int file = 0; file < 3; file++)
         if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode))
-            refuse("standard input or output is a directory");
+            die("standard input or output is a directory");
     close_others(kept, sizeof kept / sizeof *kept);
     for (size_t index = 0; index < sizeof kept / sizeof *kept; index++)
         if (kept[index] >= 0)
@@ -87,13 +64,27 @@ bool is_writable_inside(const struct run *run, const char *path)
     return false;
 }
 
+/* Directories without a sandbox.yaml: those on PATH have most of what is above them in common. */
+static struct strv plain;
+
+static bool is_plain(const char *directory)
+{
+    struct stat status;
+    for (size_t index = 0; index < plain.count; index++)
+        if (strcmp(plain.at[index], directory) == 0)
+            return true;
+    if (lstat(xasprintf("%s/sandbox.yaml", directory), &status) == 0)
+        return false;
+    strv_push(&plain, xasprintf("%s", directory));
+    return true;
+}
+
 /* Whether a canonical path is, or is below, a directory with a sandbox.yaml: a sandbox of that project may have made
  * it. A project that is all of the host would leave no programs. */
 static bool is_below_project(const char *path)
 {
-    struct stat status;
-    for (char *above = text("%s", path); above[strspn(above, "/")] != '\0'; *strrchr(above, '/') = '\0')
-        if (lstat(text("%s/sandbox.yaml", above), &status) == 0)
+    for (char *above = xasprintf("%s", path); above[strspn(above, "/")] != '\0'; *strrchr(above, '/') = '\0')
+        if (!is_plain(above))
             return true;
     return false;
 }
@@ -107,7 +98,7 @@ static bool leads_through_project(const char *path)
         if (length < 0)
             return false;
         target[length] = '\0';
-        path = *target == '/' ? text("%s", target) : text("%.*s/%s", (int)(strrchr(path, '/') - path), path, target);
+        path = *target == '/' ? xasprintf("%s", target) : xasprintf("%.*s/%s", (int)(strrchr(path, '/') - path), path, target);
     }
     return true;
 }
@@ -122,29 +113,29 @@ static bool is_plantable(const struct run *run, const char *path, const char *re
 void check_path(struct run *run)
 {
     const char *given = getenv("PATH");
-    char *search = text("%s", given == NULL || *given == '\0' ? "/usr/local/bin:/usr/bin:/bin" : given), *part;
-    char real[PATH_MAX], *path = text("%s", "");
+    char *search = xasprintf("%s", given == NULL || *given == '\0' ? "/usr/local/bin:/usr/bin:/bin" : given), *part;
+    char real[PATH_MAX], *path = xasprintf("%s", "");
     while ((part = strsep(&search, ":")) != NULL) {
         struct stat status;
         if (*part != '/' || realpath(part, real) == NULL || stat(real, &status) != 0 || !S_ISDIR(status.st_mode) ||
             access(real, X_OK) != 0 || strchr(real, ':') != NULL || is_plantable(run, part, real))
             continue;
-        path = text("%s%s%s", path, *path == '\0' ? "" : ":", real);
+        path = xasprintf("%s%s%s", path, *path == '\0' ? "" : ":", real);
     }
     if (*path == '\0')
-        refuse("every directory of PATH can be written by the sandbox, or is below a sandbox.yaml");
-    run->given_path = given == NULL ? "" : text("%s", given);
+        die("every directory of PATH can be written by the sandbox, or is below a sandbox.yaml");
+    run->given_path = given == NULL ? "" : xasprintf("%s", given);
     run->path = path;
     if (given != NULL && setenv("PATH", path, 1) != 0)
-        refuse("there is no memory");
+        die("there is no memory");
 }
 
 const char *find_program(const struct run *run, const char *name)
 {
-    char *search = text("%s", run->path), *part, real[PATH_MAX];
+    char *search = xasprintf("%s", run->path), *part, real[PATH_MAX];
     while ((part = strsep(&search, ":")) != NULL) {
         struct stat status;
-        const char *path = text("%s/%s", part, name);
+        const char *path = xasprintf("%s/%s", part, name);
         if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 &&
             realpath(path, real) != NULL && !is_plantable(run, path, real))
             return path;
@@ -160,21 +151,29 @@ static struct artifact {
     struct artifact *next;
 } *checked;
 
+bool has_artifact(const struct run *run, const char *name)
+{
+    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
+        if (strcmp(run->plan.artifacts.at[index], name) == 0)
+            return true;
+    return false;
+}
+
 void check_artifacts(struct run *run)
 {
-    const struct words *artifacts = &run->plan.artifacts;
+    const struct strv *artifacts = &run->plan.artifacts;
     for (size_t index = 0; index + 1 < artifacts->count; index += 2) {
-        struct artifact *each = take(sizeof *each);
+        struct artifact *each = xcalloc(sizeof *each);
         unsigned char digest[32];
         char found[65];
         *each = (struct artifact){.name = artifacts->at[index], .next = checked};
         if ((each->content = read_file(run->artifacts, each->name, MOST, &each->length)) == NULL)
-            refuse("%s/%s can't be read", run->directory, each->name);
+            die("%s/%s can't be read", run->directory, each->name);
         sha256(each->content, each->length, digest);
         for (int byte = 0; byte < 32; byte++)
             snprintf(found + 2 * byte, 3, "%02x", digest[byte]);
         if (strcmp(found, artifacts->at[index + 1]) != 0)
-            refuse("%s/%s was changed after it was rendered: render it again", run->directory, each->name);
+            die("%s/%s was changed after it was rendered: render it again", run->directory, each->name);
         checked = each;
     }
 }
@@ -186,22 +185,22 @@ char *checked_artifact(const struct run *run, const char *name, size_t *length)
             *length = each->length;
             return each->content;
         }
-    refuse("%s/launch.plan: artifacts: without %s", run->directory, name);
+    die("%s/launch.plan: artifacts: without %s", run->directory, name);
 }
 
 /* What mounts lie on is what it was: nobody has replaced it by a link, which they would follow, and none has gone, or
  * they would make something in its place. */
-static void check_there(const struct words *paths, bool directory)
+static void check_there(const struct strv *paths, bool directory)
 {
     for (size_t index = 0; index < paths->count; index++) {
         struct stat status;
         const char *path = paths->at[index];
         if (lstat(path, &status) != 0)
-            refuse("%s has gone since this was rendered: render it again", path);
+            die("%s has gone since this was rendered: render it again", path);
         if (S_ISLNK(status.st_mode))
-            refuse("%s is a link, and was none when this was rendered", path);
+            die("%s is a link, and was none when this was rendered", path);
         if (S_ISDIR(status.st_mode) != directory)
-            refuse("%s is something else than when this was rendered: render it again", path);
+            die("%s is something else than when this was rendered: render it again", path);
     }
 }
 
@@ -210,10 +209,10 @@ void check_paths(struct run *run)
     const struct plan *plan = &run->plan;
     struct stat status;
     if (plan->uid >= 0 && (long)geteuid() != plan->uid)
-        refuse("user.mapping is required, and this was rendered for user %ld: render it again", plan->uid);
+        die("user.mapping is required, and this was rendered for user %ld: render it again", plan->uid);
     for (size_t index = 0; index < plan->absent.count; index++)
         if (lstat(plan->absent.at[index], &status) == 0)
-            refuse("%s appeared after this was rendered: render it again", plan->absent.at[index]);
+            die("%s appeared after this was rendered: render it again", plan->absent.at[index]);
     check_there(&plan->there_directories, true);
     check_there(&plan->there_files, false);
 }

@@ -1,48 +1,50 @@
-/* Becomes a command, as a shell would, and tells why it can't. */
+/* What is put before the command: the program that runs inside (init/source/main.c), and its words. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
+#include "landlock.h"
 #include "launch.h"
 
-static bool exec_at(char **command, char *const *environment, const char *path, int *why)
+void put_before(struct run *run, char *const *words, size_t count)
 {
-    execve(path, command, environment);
-    *why = errno;
-    if (errno == ENOEXEC) { /* as exec*p(3) does */
-        struct words script = {0};
-        add(&script, "/bin/sh");
-        add(&script, (char *)path);
-        for (char **word = command + 1; *word != NULL; word++)
-            add(&script, *word);
-        execve(script.at[0], script.at, environment);
-    }
-    return access(path, F_OK) == 0;
+    struct strv command = {0};
+    strv_extend(&command, &(struct strv){(char **)words, count});
+    for (char **word = run->command; *word != NULL; word++)
+        strv_push(&command, *word);
+    run->command = command.at;
 }
 
-/* A place that may not be looked at has nothing. */
-_Noreturn void exec_command(char **command, char *const *environment)
+/* Behind the first word, which is the program inside. */
+void command_insert(struct run *run, char *const *words, size_t count)
 {
-    int why = ENOENT, last = ENOENT;
-    bool there = false;
-    const char *search = NULL;
-    for (char *const *each = environment; *each != NULL; each++)
-        if (strncmp(*each, "PATH=", 5) == 0)
-            search = *each + 5;
-    if (strchr(command[0], '/') != NULL) {
-        there = exec_at(command, environment, command[0], &why);
-    } else {
-        char *rest = text("%s", search == NULL ? "/usr/local/bin:/usr/bin:/bin" : search), *part;
-        while ((part = strsep(&rest, ":")) != NULL)
-            if (exec_at(command, environment, text("%s/%s", *part == '\0' ? "." : part, command[0]), &last)) {
-                there = true;
-                why = last;
-            }
-    }
-    if (there)
-        say("%s: %s", command[0], strerror(why));
-    else
-        say("%s: not found", command[0]);
-    _exit(there ? 126 : 127);
+    char **program = run->command++;
+    put_before(run, words, count);
+    put_before(run, program, 1);
+}
+
+void init_command(struct run *run, const char *program, const char *stop_word)
+{
+    char *const words[] = {(char *)program, "--init", (char *)stop_word};
+    put_before(run, words, sizeof words / sizeof *words);
+}
+
+int make_stop_file(const char *path)
+{
+    int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (write_file(AT_FDCWD, path, "\n", 1, 0444) != 0 || rung < 0 || inotify_add_watch(rung, path, IN_ACCESS) < 0)
+        die_errno("nothing can tell that the command has stopped");
+    return rung;
+}
+
+void backstop_command(struct run *run, int descriptor)
+{
+    struct strv words = {0};
+    strv_push(&words, "--backstop");
+    strv_push(&words, xasprintf("%d", descriptor));
+    strv_extend(&words, &run->plan.backstop.own);
+    strv_push(&words, "--");
+    command_insert(run, words.at, words.count);
 }

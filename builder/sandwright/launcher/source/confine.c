@@ -1,7 +1,6 @@
 /* The filters of what is about to run, with a listener that goes to the supervisor outside (notify.c): refusals are asked,
  * and connect(2) where the supervisor connects.
- * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND...: the first program inside bubblewrap. It does so, and becomes the
- * command. */
+ * It is done by the first program inside bubblewrap (init/source/main.c), and by the child itself under landlock and `user`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 
 /* Of this processor's own calls, and of the 32-bit ones that its kernel may know. */
@@ -93,7 +92,7 @@ static struct sock_filter keeps[] = {
 };
 _Static_assert(sizeof keeps / sizeof *keeps <= ASKS, "room for them");
 
-/* Under landlock, where the supervisor makes the sockets (kept.c). Calls of another processor's are killed by a filter beside. */
+/* Under landlock, where the supervisor makes the sockets (socket_broker.c). Calls of another processor's are killed by a filter beside. */
 static struct sock_filter makes[] = {
     /*  0 */ LOAD(nr),
     /*  1 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
@@ -178,7 +177,7 @@ void load_filters(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;)
         if (load(&filters[index], 0) != 0)
-            refuse_errno("the filter can't be set");
+            die_errno("the filter can't be set");
 }
 
 /* What the older ones let a call go with, such as a line in the kernel's log, they alone keep. */
@@ -187,7 +186,7 @@ static void load_asking(const struct program *filters, size_t count)
     for (size_t index = count; index-- > 0;) {
         struct program asking = filters_joined(NULL, &filters[index], 1);
         if (load(&asking, 0) != 0)
-            refuse_errno("the filter can't be set");
+            die_errno("the filter can't be set");
     }
 }
 
@@ -204,52 +203,14 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
     if (listener < 0) {
         errno = fault != 0 ? fault : errno;
         if (what == ASK_NAMES)
-            refuse_errno("the files of the command can't be looked after (seccomp(2))");
+            die_errno("the files of the command can't be looked after (seccomp(2))");
         if (what != ASK_REFUSALS)
-            refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
-        say("what is refused can't be told: %s (seccomp(2))", strerror(errno));
+            die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
+        warn("what is refused can't be told: %s (seccomp(2))", strerror(errno));
         load_filters(filters, count);
         return;
     }
     if (!hand_over(channel, listener))
         _exit(NOT_RUN); /* the supervisor has said why */
     close(listener);
-}
-
-static struct program read_filter(int file)
-{
-    static char bytes[MOST_INSTRUCTIONS * sizeof(struct sock_filter)];
-    struct program filter;
-    ssize_t got = read(file, bytes, sizeof bytes);
-    if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
-        refuse("the filter can't be read");
-    return filter;
-}
-
-struct program read_filter_file(const char *path)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        refuse_errno("%s", path);
-    struct program filter = read_filter(file);
-    close(file);
-    return filter;
-}
-
-_Noreturn void confine(char **words)
-{
-    int files[3]; /* this program, the supervisor's channel, the sandbox's own filter */
-    bool connects = words[0] != NULL && strcmp(words[0], "connects") == 0;
-    for (int index = 0; index < 3; index++) {
-        files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
-        if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
-            refuse("this is the part of the launcher that runs inside");
-    }
-    if (words[4] == NULL)
-        refuse("give a command to run");
-    struct program filter = read_filter(files[2]);
-    confine_self(files[1], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
-    for (int index = 0; index < 3; index++)
-        close(files[index]);
-    exec_command(words + 4, environ);
 }

@@ -26,5 +26,5 @@ void keep_devices(void)
     for (size_t index = 0; index < sizeof devices / sizeof *devices; index++)
         kept = kept && bound(devices[index]);
     if (!kept)
-        refuse_errno("the host's devices can't be kept as they are");
+        die_errno("the host's devices can't be kept as they are");
 }

@@ -19,36 +19,36 @@ void egress_check(struct run *run)
     (void)run;
     struct stat ask;
     directory = getenv("SANDWRIGHT_EGRESS");
-    if (!is_set("SANDWRIGHT_EGRESS") || stat(text("%s/ask", directory), &ask) != 0 ||
+    if (!is_set("SANDWRIGHT_EGRESS") || stat(xasprintf("%s/ask", directory), &ask) != 0 ||
         !S_ISFIFO(ask.st_mode) || ask.st_uid != geteuid())
-        refuse("the policy lets only the proxy be reached, and SANDWRIGHT_EGRESS names none that runs: start this with "
+        die("the policy lets only the proxy be reached, and SANDWRIGHT_EGRESS names none that runs: start this with "
                "\"sandwright run\"");
 }
 
-/* `way-` and what is the run's own in its name, which the launcher knows as well as the keeper. */
+/* `way-` and what is the run's own in its name, which the launcher knows as well as the monitor. */
 static const char *way(const struct run *run)
 {
-    return text("%s/way-%s", directory, strrchr(run->name, '-') + 1);
+    return xasprintf("%s/way-%s", directory, strrchr(run->name, '-') + 1);
 }
 
 void egress_close(struct run *run)
 {
     if (directory == NULL)
         return;
-    unlink(text("%s/answer", way(run)));
+    unlink(xasprintf("%s/answer", way(run)));
     rmdir(way(run));
 }
 
 static const char *asked(struct run *run, pid_t process, bool wait)
 {
     static char answer[512];
-    const char *line = text("%s %d %s\n", strrchr(way(run), '/') + 1, (int)process, wait ? "wait" : "up");
-    const char *pipe = text("%s/answer", way(run));
+    const char *line = xasprintf("%s %d %s\n", strrchr(way(run), '/') + 1, (int)process, wait ? "wait" : "up");
+    const char *pipe = xasprintf("%s/answer", way(run));
     memset(answer, 0, sizeof answer); /* of an earlier start */
     egress_close(run);
     if (mkdir(way(run), 0700) != 0 || mkfifo(pipe, 0600) != 0)
         return "the proxy can not be asked";
-    int ask = open(text("%s/ask", directory), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    int ask = open(xasprintf("%s/ask", directory), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     int said = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     size_t got = 0;
     if (ask >= 0 && said >= 0 && write(ask, line, strlen(line)) == (ssize_t)strlen(line))
@@ -69,15 +69,15 @@ bool egress_open(struct run *run, pid_t process, bool wait)
     const char *answer = asked(run, process, wait);
     if (strcmp(answer, "ok") == 0)
         return true;
-    say("there is no way to the proxy: %s", answer);
+    warn("there is no way to the proxy: %s", answer);
     return false;
 }
 
 /* The file `greeting`: the port, a line feed, and what is said. */
 const char *egress_greeting(int *port)
 {
-    char *content = read_file(AT_FDCWD, text("%s/greeting", directory), 1024, NULL), *line;
+    char *content = read_file(AT_FDCWD, xasprintf("%s/greeting", directory), 1024, NULL), *line;
     if (content == NULL || (line = strchr(content, '\n')) == NULL || (*port = atoi(content)) <= 0 || line[1] == '\0')
-        refuse("what the proxy has to be told first can't be read: %s/greeting", directory);
+        die("what the proxy has to be told first can't be read: %s/greeting", directory);
     return line + 1;
 }

@@ -20,14 +20,14 @@
 enum { ASKING = 60, STEP = 5, MOST_STEP = 250, REMOVING = 60000 /* milliseconds */ };
 
 static const char *client, *cid;
-static struct words words;
+static struct strv words;
 static struct watch watch = {.waits_on = -1};
 static int step = STEP;
 static bool signalled, gone, refused;
 
 bool is_podman(const struct run *run)
 {
-    return strcmp(run->plan.engine, "podman") == 0;
+    return strcmp(run->plan.engine.client, "podman") == 0;
 }
 
 const char *title(const struct run *run)
@@ -45,12 +45,12 @@ static char *answer;
 
 static char *asked(bool errors, va_list more)
 {
-    struct words argv = {0};
+    struct strv argv = {0};
     char *word;
     answer = NULL;
-    add(&argv, (char *)client);
+    strv_push(&argv, (char *)client);
     while ((word = va_arg(more, char *)) != NULL)
-        add(&argv, word);
+        strv_push(&argv, word);
     return capture(argv.at, &answer, ASKING, errors) == 0 ? answer : NULL;
 }
 
@@ -74,7 +74,7 @@ char *ask_all(struct run *run, ...)
 
 const char *refusal(void)
 {
-    char *line = answer != NULL ? answer : text("%s", "no answer");
+    char *line = answer != NULL ? answer : xasprintf("%s", "no answer");
     for (size_t end = strlen(line); end > 0 && line[end - 1] == '\n';)
         line[--end] = '\0';
     return strrchr(line, '\n') != NULL ? strrchr(line, '\n') + 1 : line;
@@ -86,46 +86,46 @@ bool is_remote(void)
     return is_set("CONTAINER_HOST") || is_set("CONTAINER_CONNECTION");
 }
 
-static void check(struct run *run)
+static void engine_check(struct run *run)
 {
-    if ((client = find_program(run, run->plan.engine)) == NULL)
-        refuse("%s is not installed", run->plan.engine);
-    engine_check(run);
+    if ((client = find_program(run, run->plan.engine.client)) == NULL)
+        die("%s is not installed", run->plan.engine.client);
+    engine_check_features(run);
 }
 
 static void choose_cid(const struct run *run)
 {
     char *here = NULL;
-    cid = is_set("SANDWRIGHT_CIDFILE") ? getenv("SANDWRIGHT_CIDFILE") : text("%s/cid", run->state);
+    cid = is_set("SANDWRIGHT_CIDFILE") ? getenv("SANDWRIGHT_CIDFILE") : xasprintf("%s/cid", run->state);
     if (cid[0] != '/' && (here = getcwd(NULL, 0)) == NULL)
-        refuse_errno("the current directory can't be known");
+        die_errno("the current directory can't be known");
     if (here != NULL)
-        cid = text("%s/%s", here, cid);
+        cid = xasprintf("%s/%s", here, cid);
 }
 
-static void prepare(struct run *run)
+static void engine_prepare(struct run *run)
 {
     const struct plan *plan = &run->plan;
     gone = true;
     choose_cid(run);
-    make_run_directory(run, plan->engine);
+    rundir_make(run, plan->engine.client);
     if (is_podman(run) && chdir(run->state) != 0) /* its monitor may make a file `oom` where it is started */
-        refuse_errno("%s can't be entered", run->state);
-    if (plan->watched) {
-        watch.pid_file = text("%s/pid", run->state);
-        watch.opaque = plan->image != NULL;
+        die_errno("%s can't be entered", run->state);
+    if (plan->engine.watched) {
+        watch.pid_file = xasprintf("%s/pid", run->state);
+        watch.opaque = plan->image.root != NULL;
         watch_start(run, run->watch = &watch);
         if (!watch_mounted(&watch))
-            refuse("the watch over mounts can't be started");
+            die("the watch over mounts can't be started");
     }
     words = engine_words(run, cid);
     gone = false;
 }
 
-static void start(struct run *run)
+static void engine_start(struct run *run)
 {
-    for (size_t index = 0; index < run->plan.unset.count; index++)
-        unsetenv(run->plan.unset.at[index]);
+    for (size_t index = 0; index < run->plan.engine.unset.count; index++)
+        unsetenv(run->plan.engine.unset.at[index]);
     if (is_podman(run)) {
         signal(SIGINT, SIG_DFL); /* what Podman starts inherits that a key is ignored */
         signal(SIGQUIT, SIG_DFL);
@@ -141,11 +141,11 @@ static void look_later(struct run *run)
     if (run->wakes < 0)
         run->wakes = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (run->wakes < 0 || timerfd_settime(run->wakes, 0, &time, NULL) != 0)
-        refuse_errno("no timer can be made");
+        die_errno("no timer can be made");
     step = step < MOST_STEP ? step + step / 16 + 1 : MOST_STEP;
 }
 
-static void started(struct run *run)
+static void engine_started(struct run *run)
 {
     if ((run->watch != NULL && !is_podman(run)) || ports_wanted(run))
         look_later(run);
@@ -165,7 +165,7 @@ static pid_t first_of(struct run *run)
 {
     if (!is_podman(run))
         return container() != NULL ? first_process(run) : 0;
-    pid_t first = (pid_t)number_in(text("%s/pid", run->state)), monitor = (pid_t)number_in(text("%s/monitor", run->state));
+    pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state)), monitor = (pid_t)number_in(xasprintf("%s/monitor", run->state));
     return first > 0 && monitor > 0 && parent_of(first) == monitor ? first : 0;
 }
 
@@ -176,22 +176,22 @@ static bool opens_ports(struct run *run, pid_t first)
     if (network >= 0 && first_of(run) == first)
         return ports_open(network, false);
     close(network);
-    say("the container's network can't be entered");
+    warn("the container's network can't be entered");
     return false;
 }
 
 /* Podman writes the number of the container's first process for who watches; Docker has to be asked. */
-static void readable(struct run *run)
+static void engine_readable(struct run *run)
 {
     unsigned long times;
     if (read(run->wakes, &times, sizeof times) < 0)
         return;
     pid_t first = first_of(run);
-    char *number = text("%d\n", (int)first);
+    char *number = xasprintf("%d\n", (int)first);
     if (first == 0)
         look_later(run);
     else if (first > 0 && run->watch != NULL && !is_podman(run))
-        write_file(AT_FDCWD, text("%s/pid", run->state), number, strlen(number), 0600);
+        write_file(AT_FDCWD, xasprintf("%s/pid", run->state), number, strlen(number), 0600);
     if (first != 0 && ports_wanted(run) && !opens_ports(run, first)) {
         refused = true;
         run->method->end(run);
@@ -212,9 +212,9 @@ void remove_by_force(struct run *run, const char *name)
 /* Removes the container. What was asked for is made though who asked was killed, so that it may yet appear; and the
  * engine may be about to remove it. A client that waits for its terminal to take more doesn't end by itself, and Docker's daemon waits for
  * it. */
-static void remove_container(struct run *run)
+static void engine_remove_container(struct run *run)
 {
-    char *name = text("name=^%s$", run->name);
+    char *name = xasprintf("name=^%s$", run->name);
     if (!is_podman(run) && container() != NULL && runs(run))
         kill(run->child, SIGKILL);
     long until = milliseconds() + REMOVING;
@@ -229,7 +229,7 @@ static void remove_container(struct run *run)
         }
         pause_for(100);
     }
-    say("%s does not answer: %s may be there yet", title(run), run->name);
+    warn("%s does not answer: %s may be there yet", title(run), run->name);
 }
 
 /* A client that was killed may leave a container that Podman does not know of, with its monitor (conmon(8)), which is
@@ -237,53 +237,53 @@ static void remove_container(struct run *run)
 static void remove_unknown(struct run *run)
 {
     char *runtime, *output;
-    if (!is_podman(run) || number_in(text("%s/monitor", run->state)) <= 0)
+    if (!is_podman(run) || number_in(xasprintf("%s/monitor", run->state)) <= 0)
         return;
     end_descendants();
     if (is_set("SANDWRIGHT_CIDFILE") || container() == NULL ||
         (runtime = ask(run, "info", "--format", "{{.Host.OCIRuntime.Path}}", NULL)) == NULL)
         return;
     runtime[strcspn(runtime, "\n")] = '\0';
-    char *const argv[] = {runtime, text("delete"), text("--force"), container(), NULL};
+    char *const argv[] = {runtime, xasprintf("delete"), xasprintf("--force"), container(), NULL};
     capture(argv, &output, ASKING, false);
 }
 
 /* Podman's client before 4.5 passes signals on only when the command runs already, and dies of one that comes before
  * (containers/podman#17489): they go to the container itself, and to the client while there is none. */
-static bool deliver(struct run *run, int number)
+static bool engine_deliver(struct run *run, int number)
 {
     signalled = signalled || (number != SIGWINCH && number != SIGTSTP && number != SIGCONT);
-    return (is_podman(run) && ask(run, "kill", text("--signal=%d", number), run->name, NULL) != NULL) ||
+    return (is_podman(run) && ask(run, "kill", xasprintf("--signal=%d", number), run->name, NULL) != NULL) ||
            kill(run->child, number) == 0;
 }
 
 /* ---- at the end */
 
-static int status(struct run *run, int ended)
+static int engine_status(struct run *run, int ended)
 {
     int code = refused ? NOT_RUN : exit_status(ended);
     if (code == NOT_RUN && container() == NULL) {
         gone = true;
         /* An engine that does not answer has said so. */
-        if (ask(run, "image", "inspect", "--format", ".", run->plan.started.at[0], NULL) == NULL &&
+        if (ask(run, "image", "inspect", "--format", ".", run->plan.engine.started.at[0], NULL) == NULL &&
             ask(run, "ps", "--quiet", NULL) != NULL)
-            say("%s", run->plan.image_missing);
+            warn("%s", run->plan.engine.image_missing);
     } else if (code < NOT_RUN && !signalled)
         gone = true;
     else if (!gone)
-        remove_container(run);
+        engine_remove_container(run);
     run->over = gone && !WIFSIGNALED(ended);
     return code;
 }
 
-static void clean(struct run *run)
+static void engine_clean(struct run *run)
 {
     if (access(run->state, F_OK) != 0)
         return;
     if (cid == NULL)
         choose_cid(run);
     if (!gone)
-        remove_container(run);
+        engine_remove_container(run);
     if (!run->over)
         remove_unknown(run);
     if (run->plan.proxy)
@@ -294,13 +294,13 @@ static void clean(struct run *run)
 const struct method engine_method = {
     .name = "engine",
     .client = true,
-    .check = check,
-    .prepare = prepare,
-    .start = start,
-    .started = started,
-    .readable = readable,
-    .deliver = deliver,
-    .end = remove_container,
-    .status = status,
-    .clean = clean,
+    .check = engine_check,
+    .prepare = engine_prepare,
+    .start = engine_start,
+    .started = engine_started,
+    .readable = engine_readable,
+    .deliver = engine_deliver,
+    .end = engine_remove_container,
+    .status = engine_status,
+    .clean = engine_clean,
 };

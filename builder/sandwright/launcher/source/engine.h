@@ -18,13 +18,12 @@ const char *session_label(const struct run *run);
 char *most_processes(void); /* the option that bounds them, for podman */
 void pause_for(long milliseconds);
 
-/* engine_check.c, launcher: refuses what the engine can't keep. */
-void engine_check(struct run *run);
-extern const char *engine_root;                   /* what gVisor's sandbox runs on, or NULL */
+/* engine_check_features.c, launcher: refuses what the engine can't keep. */
+void engine_check_features(struct run *run);
 bool docker_is(struct run *run, const char *what); /* whether its daemon says so of itself */
 
-/* engine_words.c, keeper: of `run`, to the end of the command. */
-struct words engine_words(struct run *run, const char *cid);
+/* engine_words.c, monitor: of `run`, to the end of the command. */
+struct strv engine_words(struct run *run, const char *cid);
 
 /* engine_daemon.c. The number of the container's first process; 0 while there is none, -1 where it can't be known. */
 pid_t first_process(struct run *run);
@@ -33,7 +32,7 @@ const char *ask_daemon(const char *what); /* Docker's answer, in HTTP; NULL wher
 bool usual_daemon(void);                  /* Docker's client will take /var/run/docker.sock */
 
 /* engine_proxy.c: adds the options by which the sandbox gets to it. */
-void proxy_start(struct run *run, struct words *options);
+void proxy_start(struct run *run, struct strv *options);
 void proxy_remove(struct run *run);
 
 #endif

@@ -11,15 +11,14 @@
 #include "engine.h"
 #include "watch.h"
 
-const char *engine_root;
 static char *facts; /* what `docker info` said */
 
 /* r or w of what is shown at a path, 0 where nothing is. */
 static char shown_at(const struct plan *plan, const char *path)
 {
-    for (size_t index = 0; index < plan->binds.count; index++)
-        if (strcmp(plan->binds.at[index] + 1, path) == 0)
-            return plan->binds.at[index][0];
+    for (size_t index = 0; index < plan->engine.binds.count; index++)
+        if (strcmp(plan->engine.binds.at[index] + 1, path) == 0)
+            return plan->engine.binds.at[index][0];
     return 0;
 }
 
@@ -37,19 +36,19 @@ static bool closes_below(struct run *run)
 static void check_mounts_below(struct run *run)
 {
     struct mounts mounts;
-    int list = run->plan.binds.count > 0 ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
-    if (run->plan.binds.count == 0)
+    int list = run->plan.engine.binds.count > 0 ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
+    if (run->plan.engine.binds.count == 0)
         return;
     if (list < 0 || !mounts_read(list, &mounts))
-        refuse_errno("/proc/self/mountinfo can't be read");
+        die_errno("/proc/self/mountinfo can't be read");
     for (size_t index = 0; index < mounts.count; index++) {
-        char *path = text("%s", mounts.all[index].readonly ? "" : mounts.all[index].point);
+        char *path = xasprintf("%s", mounts.all[index].readonly ? "" : mounts.all[index].point);
         for (char found = shown_at(&run->plan, path), *end = path; found == 0 && *path != '\0';) {
             end = strrchr(path, '/');
             *end = '\0';
             found = shown_at(&run->plan, path);
             if (found == 'r' && !closes_below(run))
-                refuse("%s would leave %s writable, which is mounted below a path that is read-only", title(run),
+                die("%s would leave %s writable, which is mounted below a path that is read-only", title(run),
                        mounts.all[index].point);
         }
     }
@@ -59,7 +58,7 @@ static void check_mounts_below(struct run *run)
 
 static const char *is_true(const char *json, const char *name)
 {
-    return strstr(json, text("\"%s\":true", name)) != NULL ? "true" : "false";
+    return strstr(json, xasprintf("\"%s\":true", name)) != NULL ? "true" : "false";
 }
 
 /* One answer for all that is asked of a daemon. */
@@ -68,12 +67,12 @@ static const char *docker_facts(struct run *run)
     const char *json = facts == NULL ? ask_daemon("/info") : NULL;
     const char *options = json != NULL ? strstr(json, "\"SecurityOptions\":[") : NULL;
     if (options != NULL)
-        facts = text("%.*s memory=%s cpu=%s pids=%s ", (int)strcspn(options, "]"), options, is_true(json, "MemoryLimit"),
+        facts = xasprintf("%.*s memory=%s cpu=%s pids=%s ", (int)strcspn(options, "]"), options, is_true(json, "MemoryLimit"),
                      is_true(json, "CpuCfsQuota"), is_true(json, "PidsLimit"));
     else if (facts == NULL)
         facts = ask(run, "info", "--format",
                     "{{.SecurityOptions}} memory={{.MemoryLimit}} cpu={{.CPUCfsQuota}} pids={{.PidsLimit}} ", NULL);
-    return facts = facts != NULL ? facts : text("%s", "");
+    return facts = facts != NULL ? facts : xasprintf("%s", "");
 }
 
 /* The daemon that root of this machine runs need not be asked. */
@@ -87,7 +86,7 @@ static void check_controllers(struct run *run)
 {
     bool rootless = is_podman(run) && geteuid() != 0;
     char *said = NULL;
-    if (run->plan.controllers.count == 0)
+    if (run->plan.engine.controllers.count == 0)
         return;
     if (rootless)
         said = ask(run, "info", "--format", "{{range .Host.CgroupControllers}}{{.}} {{end}}", NULL);
@@ -95,59 +94,59 @@ static void check_controllers(struct run *run)
         said = read_file(AT_FDCWD, "/sys/fs/cgroup/cgroup.controllers", 4096, NULL);
     for (char *each = said; each != NULL && (each = strpbrk(each, "\t\n")) != NULL;)
         *each = ' ';
-    said = text(" %s ", said != NULL ? said : "");
-    for (size_t index = 0; index < run->plan.controllers.count; index++) {
-        const char *name = run->plan.controllers.at[index];
-        if (strstr(said, text(" %s ", name)) != NULL)
+    said = xasprintf(" %s ", said != NULL ? said : "");
+    for (size_t index = 0; index < run->plan.engine.controllers.count; index++) {
+        const char *name = run->plan.engine.controllers.at[index];
+        if (strstr(said, xasprintf(" %s ", name)) != NULL)
             continue;
         if (rootless)
-            refuse("Podman has no control group for %s without root here: resources.memory, cpus and pids need one",
+            die("Podman has no control group for %s without root here: resources.memory, cpus and pids need one",
                    name);
-        if (access(text("/sys/fs/cgroup/%s", name), F_OK) == 0)
+        if (access(xasprintf("/sys/fs/cgroup/%s", name), F_OK) == 0)
             continue;
         /* The daemon's machine may be another. */
-        if (is_podman(run) || strstr(docker_facts(run), text("%s=true ", name)) == NULL)
-            refuse("%s has no control group for %s here: resources.memory, cpus and pids need one", title(run), name);
+        if (is_podman(run) || strstr(docker_facts(run), xasprintf("%s=true ", name)) == NULL)
+            die("%s has no control group for %s here: resources.memory, cpus and pids need one", title(run), name);
     }
 }
 
 /* The root that gVisor's sandbox runs on: shown to the container read-only, and shared. */
 static void check_root(struct run *run)
 {
-    const char *given = is_set("SANDWRIGHT_ROOTFS") ? getenv("SANDWRIGHT_ROOTFS") : text("%s/rootfs", run->directory);
-    engine_root = realpath(given, NULL);
-    if (engine_root == NULL)
-        refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image %s is unpacked", given,
-               run->plan.image);
-    for (size_t index = 0; index < run->plan.image_points.count; index++) {
-        const char *point = run->plan.image_points.at[index], *path = text("%s%s", engine_root, point);
+    const char *given = is_set("SANDWRIGHT_ROOTFS") ? getenv("SANDWRIGHT_ROOTFS") : xasprintf("%s/rootfs", run->directory);
+    run->image_root = realpath(given, NULL);
+    if (run->image_root == NULL)
+        die("there is no %s: set SANDWRIGHT_ROOTFS to where the image %s is unpacked", given,
+               run->plan.image.root);
+    for (size_t index = 0; index < run->plan.image.points.count; index++) {
+        const char *point = run->plan.image.points.at[index], *path = xasprintf("%s%s", run->image_root, point);
         struct stat status;
         if (lstat(path, &status) != 0 || S_ISLNK(status.st_mode))
-            refuse("the image has no %s to mount on, or a link there", point);
+            die("the image has no %s to mount on, or a link there", point);
     }
 }
 
-void engine_check(struct run *run)
+void engine_check_features(struct run *run)
 {
     const struct plan *plan = &run->plan;
-    if (plan->image != NULL)
+    if (plan->image.root != NULL)
         check_root(run);
-    if (plan->owner >= 0 && geteuid() != (uid_t)plan->owner)
-        refuse("this was rendered for user %ld, to whom files that are made belong: render it again", plan->owner);
+    if (plan->engine.owner >= 0 && geteuid() != (uid_t)plan->engine.owner)
+        die("this was rendered for user %ld, to whom files that are made belong: render it again", plan->engine.owner);
     if (plan->uid >= 0 && is_podman(run) && is_remote())
-        refuse("user.mapping is required, and a Podman of another machine or user gives files that are made to that");
+        die("user.mapping is required, and a Podman of another machine or user gives files that are made to that");
     check_controllers(run);
     if (run->plan.expose.count > 0 && (is_podman(run) ? is_remote() : geteuid() != 0))
-        refuse("network.expose needs to enter the container's network: %s", is_podman(run)
+        die("network.expose needs to enter the container's network: %s", is_podman(run)
                ? "a Podman of this machine and this user" : "root, with Docker");
     const char *session = getenv("SANDWRIGHT_SESSION");
     if (session != NULL && session[strspn(session, "abcdefghijklmnopqrstuvwxyz0123456789-")] != '\0')
-        refuse("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
+        die("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
     check_text(run, title(run));
     check_mounts_below(run);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
-        refuse("this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required");
-    if (plan->shims) {
+        die("this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required");
+    if (plan->shims.enabled) {
         shims_check(run);
         shims_command(run, true);
     }

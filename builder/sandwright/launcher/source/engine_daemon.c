@@ -19,8 +19,8 @@ bool usual_daemon(void)
     const char *folder = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
     if (is_set("DOCKER_HOST") || is_set("DOCKER_CONTEXT") || stat(USUAL, &status) != 0 || !S_ISSOCK(status.st_mode))
         return false;
-    const char *file = is_set("DOCKER_CONFIG") ? text("%s/config.json", folder)
-                                                          : text("%s/.docker/config.json", home != NULL ? home : "");
+    const char *file = is_set("DOCKER_CONFIG") ? xasprintf("%s/config.json", folder)
+                                                          : xasprintf("%s/.docker/config.json", home != NULL ? home : "");
     const char *config = read_file(AT_FDCWD, file, ANSWER, NULL);
     return config == NULL || strstr(config, "\"currentContext\"") == NULL;
 }
@@ -39,7 +39,7 @@ const char *ask_daemon(const char *what)
     static char said[ANSWER];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval time = {.tv_sec = SECONDS};
-    const char *path = socket_path(), *request = text("GET %s HTTP/1.0\r\nHost: docker\r\n\r\n", what);
+    const char *path = socket_path(), *request = xasprintf("GET %s HTTP/1.0\r\nHost: docker\r\n\r\n", what);
     size_t length = 0;
     ssize_t got;
     long until = milliseconds() + 1000 * SECONDS;
@@ -67,7 +67,7 @@ pid_t first_process(struct run *run)
 pid_t process_of(struct run *run, const char *name)
 {
     static const char digits[] = "0123456789abcdef";
-    const char *said = ask_daemon(text("/containers/%s/json", name)), *found;
+    const char *said = ask_daemon(xasprintf("/containers/%s/json", name)), *found;
     if (said != NULL) {
         if ((said = strstr(said, "{\"Id\":\"")) == NULL)
             return 0;
@@ -80,10 +80,10 @@ pid_t process_of(struct run *run, const char *name)
             return 0;
         found = said + strspn(said, digits);
     }
-    const char *container = text("%.*s", (int)strspn(said, digits), said);
+    const char *container = xasprintf("%.*s", (int)strspn(said, digits), said);
     int first = atoi(found);
     if (first <= 0 || container[0] == '\0')
         return 0;
-    const char *groups = read_file(AT_FDCWD, text("/proc/%d/cgroup", first), 1 << 16, NULL);
+    const char *groups = read_file(AT_FDCWD, xasprintf("/proc/%d/cgroup", first), 1 << 16, NULL);
     return groups != NULL && strstr(groups, container) != NULL ? first : -1;
 }

@@ -17,19 +17,19 @@ enum { STARTING = 20000, REMOVING = 10000 }; /* milliseconds */
 
 static char *inside(const struct run *run)
 {
-    return text("%s-inside", run->name);
+    return xasprintf("%s-inside", run->name);
 }
 
 static char *proxy(const struct run *run)
 {
-    return text("%s-proxy", run->name);
+    return xasprintf("%s-proxy", run->name);
 }
 
 /* The addresses that are values of a name in JSON, a line each: what is behind an address, as a prefix, stays only
  * where `whole` says so. */
 static char *addresses(const char *json, const char *name, const char *before, bool whole)
 {
-    char *found = text("%s", "");
+    char *found = xasprintf("%s", "");
     for (; (json = strcasestr(json, name)) != NULL; json += strlen(name)) {
         const char *from = json + strlen(name);
         if (*from++ != '"')
@@ -37,7 +37,7 @@ static char *addresses(const char *json, const char *name, const char *before, b
         from += strspn(from, ": \t");
         size_t length = *from == '"' ? strspn(from + 1, whole ? "0123456789abcdefABCDEF.:/" : "0123456789abcdefABCDEF.:") : 0;
         if (length > 0)
-            found = text("%s%s %.*s\n", found, before, (int)length, from + 1);
+            found = xasprintf("%s%s %.*s\n", found, before, (int)length, from + 1);
     }
     return found;
 }
@@ -47,9 +47,9 @@ static char *addresses(const char *json, const char *name, const char *before, b
 static char *own_addresses(void)
 {
     struct ifaddrs *all, *each;
-    char *found = text("%s", "");
+    char *found = xasprintf("%s", "");
     if (getifaddrs(&all) != 0)
-        refuse_errno("the addresses of this machine can't be known");
+        die_errno("the addresses of this machine can't be known");
     for (each = all; each != NULL; each = each->ifa_next) {
         char word[INET6_ADDRSTRLEN];
         int family = each->ifa_addr == NULL ? AF_UNSPEC : each->ifa_addr->sa_family;
@@ -60,9 +60,9 @@ static char *own_addresses(void)
         inet_ntop(family, address, word, sizeof word);
         if (strncmp(word, "127.", 4) == 0 || strcmp(word, "::1") == 0 || strncmp(word, "fe80:", 5) == 0)
             continue; /* they are refused anyway */
-        found = text("%sacl sw_never dst %s\n", found, word);
+        found = xasprintf("%sacl sw_never dst %s\n", found, word);
         if (family == AF_INET)
-            found = text("%sacl sw_never dst 64:ff9b::%s\n", found, word);
+            found = xasprintf("%sacl sw_never dst 64:ff9b::%s\n", found, word);
     }
     freeifaddrs(all);
     return found;
@@ -74,8 +74,8 @@ static const char *write_clients(struct run *run)
     const char *json = ask(run, "network", "inspect", inside(run), NULL);
     const char *served = json != NULL ? addresses(json, "\"subnet", "acl sw_clients src", true) : "";
     if (served[0] == '\0')
-        refuse("the network of the sandbox and its proxy has no addresses");
-    return make_file(run, "clients", text("%s%sacl sw_gateway src 255.255.255.255\n%s", served,
+        die("the network of the sandbox and its proxy has no addresses");
+    return make_file(run, "clients", xasprintf("%s%sacl sw_gateway src 255.255.255.255\n%s", served,
                                           addresses(json, "\"gateway", "acl sw_gateway src", false), own_addresses()), 0644);
 }
 
@@ -86,7 +86,7 @@ static void wait_for_it(struct run *run)
         if (said != NULL && strstr(said, "Accepting HTTP") != NULL)
             return;
         if (milliseconds() > until)
-            refuse("the proxy does not answer: %s", said != NULL ? said : "");
+            die("the proxy does not answer: %s", said != NULL ? said : "");
         pause_for(100);
     }
 }
@@ -96,68 +96,68 @@ static void wait_for_it(struct run *run)
 static const char *address(struct run *run)
 {
     char *said = ask(run, "inspect", "--format",
-                     text("{{(index .NetworkSettings.Networks \"%s\").IPAddress}}"
+                     xasprintf("{{(index .NetworkSettings.Networks \"%s\").IPAddress}}"
                           "{{range $name, $each := .NetworkSettings.Networks}}{{if not $each.MacAddress}} {{$name}}{{end}}{{end}}",
                           inside(run)),
                      proxy(run), NULL);
     size_t length = said != NULL ? strspn(said, "0123456789.") : 0;
     if (length == 0)
-        refuse("the proxy has no address");
+        die("the proxy has no address");
     if (!is_podman(run) && said[length] == ' ')
-        refuse("the proxy gets no place in the engine's network %s; name another: SANDWRIGHT_NETWORK", text("%.*s", (int)strcspn(said + length + 1, " \n"), said + length + 1));
+        die("the proxy gets no place in the engine's network %s; name another: SANDWRIGHT_NETWORK", xasprintf("%.*s", (int)strcspn(said + length + 1, " \n"), said + length + 1));
     said[length] = '\0';
     return said;
 }
 
 /* What answers to names is started in the container's network, which is to be entered: its machine has to be this one, and
  * only root may enter what Docker makes. Else programs have to use the proxy themselves. */
-static void find_names(struct run *run, const char *proxy_address, struct words *options)
+static void find_names(struct run *run, const char *proxy_address, struct strv *options)
 {
     bool here = is_podman(run) ? !is_remote() : geteuid() == 0 && process_of(run, proxy(run)) > 0;
     struct in_addr found;
     if (here && inet_aton(proxy_address, &found) == 1)
         run->proxy_address = found.s_addr;
     else
-        run->plan.names.count = 0;
-    if (names_wanted(run))
-        add(options, text("--mount=type=bind,readonly,%s,dst=/etc/resolv.conf",
+        run->plan.names.patterns.count = 0;
+    if (dns_wanted(run))
+        strv_push(options, xasprintf("--mount=type=bind,readonly,%s,dst=/etc/resolv.conf",
                           mount_source(make_file(run, "resolv.conf", "nameserver 127.0.0.1\n", 0644))));
 }
 
-void proxy_start(struct run *run, struct words *options)
+void proxy_start(struct run *run, struct strv *options)
 {
     const struct plan *plan = &run->plan;
-    char *label = text("sandwright.session=%s", session_label(run));
-    if (ask(run, "image", "inspect", "--format", ".", plan->proxy_image, NULL) == NULL)
-        refuse("%s", plan->proxy_missing);
-    if (ask_all(run, "network", "create", "--internal", text("--label=%s", label),
-            is_podman(run) ? inside(run) : text("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
+    char *label = xasprintf("sandwright.session=%s", session_label(run));
+    if (ask(run, "image", "inspect", "--format", ".", plan->engine.proxy_image, NULL) == NULL)
+        die("%s", plan->engine.proxy_missing);
+    if (ask_all(run, "network", "create", "--internal", xasprintf("--label=%s", label),
+            is_podman(run) ? inside(run) : xasprintf("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
             is_podman(run) ? NULL : inside(run), NULL) == NULL)
-        refuse("no network can be made for the sandbox and its proxy: %s", refusal());
+        die("no network can be made for the sandbox and its proxy: %s", refusal());
     const char *clients = write_clients(run);
     if (ask_all(run, "run", "--detach", "--rm", "--pull=never", "--read-only", "--cap-drop=ALL",
             "--security-opt=no-new-privileges", "--pids-limit=64", "--ulimit=nofile=4096:4096",
-            is_podman(run) ? most_processes() : text("--init=false"), text("--name=%s", proxy(run)),
-            text("--label=%s", label),
-            text("--network=%s", is_set("SANDWRIGHT_NETWORK") ? getenv("SANDWRIGHT_NETWORK") : plan->proxy_network),
-            text("--mount=type=bind,readonly,%s,dst=/etc/squid", mount_source(text("%s/proxy", run->directory))),
-            text("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->proxy_clients),
-            plan->proxy_image, NULL) == NULL ||
+            is_podman(run) ? most_processes() : xasprintf("--init=false"), xasprintf("--name=%s", proxy(run)),
+            xasprintf("--label=%s", label),
+            xasprintf("--network=%s", is_set("SANDWRIGHT_NETWORK") ? getenv("SANDWRIGHT_NETWORK") : plan->engine.proxy_network),
+            xasprintf("--mount=type=bind,readonly,%s,dst=/etc/squid", mount_source(xasprintf("%s/proxy", run->directory))),
+            xasprintf("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->engine.proxy_clients),
+            plan->engine.proxy_image, NULL) == NULL ||
         ask_all(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
-        refuse("the proxy can not be started: %s", refusal());
-    if (plan->proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
-        refuse("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
+        die("the proxy can not be started: %s", refusal());
+    if (plan->engine.proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
+        die("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
     wait_for_it(run);
     const char *reached = address(run);
     find_names(run, reached, options);
     size_t length;
-    const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), reached), 0644);
-    add(options, text("--mount=type=bind,readonly,%s,dst=/etc/hosts", mount_source(hosts)));
-    add(options, text("--network=%s", inside(run)));
+    const char *hosts = make_file(run, "hosts", xasprintf("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), reached), 0644);
+    strv_push(options, xasprintf("--mount=type=bind,readonly,%s,dst=/etc/hosts", mount_source(hosts)));
+    strv_push(options, xasprintf("--network=%s", inside(run)));
     /* Not by a link-local address either, which the host's end of the network may have. */
     if (access("/proc/sys/net/ipv6", F_OK) == 0) {
-        add(options, text("--sysctl=net.ipv6.conf.all.disable_ipv6=1"));
-        add(options, text("--sysctl=net.ipv6.conf.default.disable_ipv6=1"));
+        strv_push(options, xasprintf("--sysctl=net.ipv6.conf.all.disable_ipv6=1"));
+        strv_push(options, xasprintf("--sysctl=net.ipv6.conf.default.disable_ipv6=1"));
     }
 }
 

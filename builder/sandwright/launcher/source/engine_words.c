@@ -11,7 +11,7 @@
 
 enum { NPROC = 32768, NOFILE = 1048576, MOST = 1 << 24 /* bytes of a list of accounts */ };
 
-static struct words words;
+static struct strv words;
 
 const char *session_label(const struct run *run)
 {
@@ -21,7 +21,7 @@ const char *session_label(const struct run *run)
 /* Fields of --mount are CSV: quotes are doubled. */
 char *mount_source(const char *path)
 {
-    char *field = take(2 * strlen(path) + sizeof "\"src=\""), *to = stpcpy(field, "\"src=");
+    char *field = xcalloc(2 * strlen(path) + sizeof "\"src=\""), *to = stpcpy(field, "\"src=");
     for (; *path != '\0'; path++) {
         if (*path == '"')
             *to++ = '"';
@@ -33,44 +33,44 @@ char *mount_source(const char *path)
 
 static void add_file(const char *path, const char *fields)
 {
-    add(&words, text("--mount=type=bind,readonly,%s,%s", mount_source(path), fields));
+    strv_push(&words, xasprintf("--mount=type=bind,readonly,%s,%s", mount_source(path), fields));
 }
 
 const char *make_file(const struct run *run, const char *name, const char *content, mode_t mode)
 {
-    const char *path = text("%s/%s", run->state, name);
+    const char *path = xasprintf("%s/%s", run->state, name);
     if (write_file(AT_FDCWD, path, content, strlen(content), mode) != 0 || chmod(path, mode) != 0)
-        refuse_errno("%s can't be written", path);
+        die_errno("%s can't be written", path);
     return path;
 }
 
 /* Nothing can be done with what is hidden: a file without rights. gVisor puts one over it itself, and opens it for that. */
 static void add_hidden(struct run *run)
 {
-    if (run->plan.hidden_files.count == 0)
+    if (run->plan.engine.hidden_files.count == 0)
         return;
-    const char *nothing = make_file(run, "nothing", "", run->plan.image != NULL ? 0444 : 0);
-    for (size_t index = 0; index < run->plan.hidden_files.count; index++)
-        add_file(nothing, run->plan.hidden_files.at[index]);
+    const char *nothing = make_file(run, "nothing", "", run->plan.image.root != NULL ? 0444 : 0);
+    for (size_t index = 0; index < run->plan.engine.hidden_files.count; index++)
+        add_file(nothing, run->plan.engine.hidden_files.at[index]);
 }
 
 /* Over placeholders: something in memory has no `.gitignore` in it. */
 static void add_ignored(struct run *run)
 {
-    const char *source = run->plan.ignored.count > 0 ? make_ignored(run) : NULL;
+    const char *source = run->plan.ignored.count > 0 ? rundir_make_ignored(run) : NULL;
     for (size_t index = 0; index < run->plan.ignored.count; index++)
-        add_file(source, text("%s,bind-propagation=rprivate", run->plan.ignored.at[index]));
+        add_file(source, xasprintf("%s,bind-propagation=rprivate", run->plan.ignored.at[index]));
 }
 
 /* Root's home inside is the caller's, and not the image's idea of it. */
 static void add_root_account(struct run *run)
 {
-    add_file(make_file(run, "passwd", text("root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n",
-                                           run->plan.home), 0644), "dst=/etc/passwd");
+    add_file(make_file(run, "passwd", xasprintf("root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n",
+                                           run->plan.engine.home), 0644), "dst=/etc/passwd");
 }
 
 /* Only who has been given other numbers can be himself inside; anybody else is root there, which is himself outside. */
-static bool has_numbers(const struct words *callers)
+static bool has_numbers(const struct strv *callers)
 {
     char *list = read_file(AT_FDCWD, "/etc/subuid", MOST, NULL), *line;
     while (list != NULL && (line = strsep(&list, "\n")) != NULL) {
@@ -85,19 +85,19 @@ static bool has_numbers(const struct words *callers)
 static void add_account(struct run *run)
 {
     const struct plan *plan = &run->plan;
-    if (plan->home == NULL)
+    if (plan->engine.home == NULL)
         return;
-    if (plan->callers.count > 0 && !has_numbers(&plan->callers)) {
-        add(&words, text("--userns=host"));
-        add(&words, text("--user=0:0"));
+    if (plan->engine.callers.count > 0 && !has_numbers(&plan->engine.callers)) {
+        strv_push(&words, xasprintf("--userns=host"));
+        strv_push(&words, xasprintf("--user=0:0"));
         add_root_account(run);
     } else if (docker_is(run, "name=rootless")) {
         /* Root of a Docker without root is its caller, and other numbers belong to nobody. */
-        add(&words, text("--user=0:0"));
+        strv_push(&words, xasprintf("--user=0:0"));
         add_root_account(run);
     } else {
-        add_file(text("%s/passwd", run->directory), "dst=/etc/passwd");
-        add_file(text("%s/group", run->directory), "dst=/etc/group");
+        add_file(xasprintf("%s/passwd", run->directory), "dst=/etc/passwd");
+        add_file(xasprintf("%s/group", run->directory), "dst=/etc/group");
     }
 }
 
@@ -112,58 +112,59 @@ static rlim_t hard_limit(int resource, rlim_t most)
 char *most_processes(void)
 {
     unsigned long limit = hard_limit(RLIMIT_NPROC, NPROC);
-    return text("--ulimit=nproc=%lu:%lu", limit, limit);
+    return xasprintf("--ulimit=nproc=%lu:%lu", limit, limit);
 }
 
 static void add_podman(struct run *run)
 {
     bool bounded = false;
     if (!is_remote()) {
-        add(&words, text("--conmon-pidfile=%s/monitor", run->state));
-        add(&words, text("--pidfile=%s/pid", run->state));
+        strv_push(&words, xasprintf("--conmon-pidfile=%s/monitor", run->state));
+        strv_push(&words, xasprintf("--pidfile=%s/pid", run->state));
     }
-    add(&words, most_processes());
-    for (size_t index = 0; index < run->plan.options.count; index++)
-        bounded = bounded || strncmp(run->plan.options.at[index], "--ulimit=nofile=", 16) == 0;
+    strv_push(&words, most_processes());
+    for (size_t index = 0; index < run->plan.engine.options.count; index++)
+        bounded = bounded || strncmp(run->plan.engine.options.at[index], "--ulimit=nofile=", 16) == 0;
     unsigned long limit = hard_limit(RLIMIT_NOFILE, RLIM_INFINITY - 1);
     if (limit == RLIM_INFINITY - 1)
         limit = NOFILE;
     if (!bounded)
-        add(&words, text("--ulimit=nofile=%lu:%lu", limit, limit));
+        strv_push(&words, xasprintf("--ulimit=nofile=%lu:%lu", limit, limit));
 }
 
 /* In the container the session program takes the variables' values from its own environment, by these names. */
 static void add_outer(struct run *run, const char *names)
 {
-    add_file(engine_root, "dst=/sandwright/rootfs");
-    add(&words, text("--env=SANDWRIGHT_PASSED=%s", names));
+    add_file(run->image_root, "dst=/sandwright/rootfs");
+    strv_push(&words, xasprintf("--env=SANDWRIGHT_PASSED=%s", names));
     if (is_set("SANDWRIGHT_RUNSC_LOG")) { /* a directory, in which what runsc writes of itself is kept, run by run */
-        const char *logs = getenv("SANDWRIGHT_RUNSC_LOG"), *own = text("%s/%s", logs, run->name);
+        const char *logs = getenv("SANDWRIGHT_RUNSC_LOG"), *own = xasprintf("%s/%s", logs, run->name);
         if (mkdir(own, 0700) != 0 || (own = realpath(own, NULL)) == NULL)
-            refuse("no directory can be made in %s", logs);
-        add(&words, text("--mount=type=bind,%s,dst=/run/sandwright/log", mount_source(own)));
+            die("no directory can be made in %s", logs);
+        strv_push(&words, xasprintf("--mount=type=bind,%s,dst=/run/sandwright/log", mount_source(own)));
     }
 }
 
-static struct words add_copies(const struct words *asked, const char *copy)
+static void add_places(const struct run *run, const struct strv *places, const char *source)
 {
-    struct words places = copy != NULL ? authorities_in(asked, engine_root) : (struct words){0};
-    for (size_t index = 0; index < places.count; index++)
-        add_file(copy, text("dst=%s%s", engine_root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
-    return places;
+    for (size_t index = 0; index < places->count; index++)
+        add_file(source, xasprintf("dst=%s%s", run->image_root != NULL ? "/sandwright/rootfs" : "", places->at[index]));
 }
 
 /* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
  * that name them, each behind a blank. */
 static const char *add_authorities(struct run *run)
 {
-    const char *copy = authorities_copy(run), *names = "";
-    struct words places = add_copies(&run->plan.authorities, copy);
-    if (copy != NULL && run->plan.authority_stores.count > 0)
-        add_copies(&run->plan.authority_stores, authorities_store(run, copy));
-    for (size_t index = 0; places.count > 0 && index < run->plan.authority_names.count; index++) {
-        add(&words, text("--env=%s=%s", run->plan.authority_names.at[index], places.at[0]));
-        names = text("%s %s", names, run->plan.authority_names.at[index]);
+    const char *copy = authorities_copy(run), *names = "", *store;
+    if (copy == NULL)
+        return names;
+    struct strv places = authorities_in(&run->plan.authorities.bundles, run->image_root);
+    struct strv stores = authorities_stores(run, run->image_root, &store);
+    add_places(run, &places, copy);
+    add_places(run, &stores, store);
+    for (size_t index = 0; places.count > 0 && index < run->plan.authorities.variables.count; index++) {
+        strv_push(&words, xasprintf("--env=%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
+        names = xasprintf("%s %s", names, run->plan.authorities.variables.at[index]);
     }
     return names;
 }
@@ -172,61 +173,61 @@ static void add_variables(struct run *run)
 {
     const char *names = add_authorities(run);
     for (size_t index = 0; index < run->passed.count; index++) {
-        char *name = text("%.*s", (int)strcspn(run->passed.at[index], "="), run->passed.at[index]);
-        names = text("%s %s", names, name);
+        char *name = xasprintf("%.*s", (int)strcspn(run->passed.at[index], "="), run->passed.at[index]);
+        names = xasprintf("%s %s", names, name);
         /* The client's own PATH is another than the command's: that alone is an argument. */
         if (strcmp(name, "PATH") == 0 && strcmp(run->path, run->given_path) != 0)
             name = run->passed.at[index];
-        add(&words, text("--env=%s", name));
+        strv_push(&words, xasprintf("--env=%s", name));
     }
-    if (run->plan.image != NULL)
+    if (run->plan.image.root != NULL)
         add_outer(run, names);
 }
 
 /* Behind the image: init, and what the plan and the run make of the command. */
 static void add_init(struct run *run)
 {
-    char *const bell = text("%s/bell", run->state), *const first[] = {"/.sandwright-init", names_wanted(run) ? "--init-named" : "--init",
+    char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
                                                                     "/.sandwright-bell"};
-    add_file(text("%s/launch", run->directory), "dst=/.sandwright-init");
+    add_file(xasprintf("%s/launch-init", run->directory), "dst=/.sandwright-init");
     if (run->terminal) {
-        run->bell = make_bell(bell);
-        add_file(bell, "dst=/.sandwright-bell");
+        run->stop_fd = make_stop_file(stop_fd);
+        add_file(stop_fd, "dst=/.sandwright-bell");
     }
-    add(&words, run->plan.started.at[0]);
-    add_all(&words, &(struct words){(char **)first, 2});
-    add(&words, run->terminal ? first[2] : text("-"));
-    for (size_t index = 1; index < run->plan.started.count; index++)
-        add(&words, run->plan.started.at[index]);
+    strv_push(&words, run->plan.engine.started.at[0]);
+    strv_extend(&words, &(struct strv){(char **)first, 2});
+    strv_push(&words, run->terminal ? first[2] : xasprintf("-"));
+    for (size_t index = 1; index < run->plan.engine.started.count; index++)
+        strv_push(&words, run->plan.engine.started.at[index]);
     for (char **word = run->command; *word != NULL; word++)
-        add(&words, *word);
+        strv_push(&words, *word);
 }
 
-struct words engine_words(struct run *run, const char *cid)
+struct strv engine_words(struct run *run, const char *cid)
 {
     const struct plan *plan = &run->plan;
-    add(&words, (char *)plan->engine);
-    add(&words, text("run"));
-    add_all(&words, &plan->options);
+    strv_push(&words, (char *)plan->engine.client);
+    strv_push(&words, xasprintf("run"));
+    strv_extend(&words, &plan->engine.options);
     add_hidden(run);
     add_ignored(run);
     if (plan->proxy)
         proxy_start(run, &words);
-    add(&words, text("--name=%s", run->name));
-    add(&words, text("--cidfile=%s", cid));
-    add(&words, text("--label=sandwright.session=%s", session_label(run)));
-    add(&words, text("--security-opt=seccomp=%s/seccomp.json", run->directory));
+    strv_push(&words, xasprintf("--name=%s", run->name));
+    strv_push(&words, xasprintf("--cidfile=%s", cid));
+    strv_push(&words, xasprintf("--label=sandwright.session=%s", session_label(run)));
+    strv_push(&words, xasprintf("--security-opt=seccomp=%s/seccomp.json", run->directory));
     if (run->terminal)
-        add(&words, text("--tty"));
+        strv_push(&words, xasprintf("--tty"));
     if (is_podman(run))
         add_podman(run);
     add_account(run);
-    for (size_t index = 0; index + 1 < plan->files_inside.count; index += 2)
-        if (!names_wanted(run) || strcmp(plan->files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
-            add_file(text("%s/%s", run->directory, plan->files_inside.at[index]), plan->files_inside.at[index + 1]);
-    if (plan->shims)
-        add(&words, text("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
-                         mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims_place));
+    for (size_t index = 0; index + 1 < plan->engine.files_inside.count; index += 2)
+        if (!dns_wanted(run) || strcmp(plan->engine.files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
+            add_file(xasprintf("%s/%s", run->directory, plan->engine.files_inside.at[index]), plan->engine.files_inside.at[index + 1]);
+    if (plan->shims.enabled)
+        strv_push(&words, xasprintf("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
+                         mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims.place));
     add_variables(run);
     add_init(run);
     return words;

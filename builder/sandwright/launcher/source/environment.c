@@ -24,7 +24,7 @@ static bool is_name(const char *name, size_t length)
     return length > 0 && !isdigit((unsigned char)name[0]);
 }
 
-static bool is_among(const struct words *patterns, const char *name, size_t length)
+static bool is_among(const struct strv *patterns, const char *name, size_t length)
 {
     for (size_t index = 0; index < patterns->count; index++) {
         const char *pattern = patterns->at[index];
@@ -38,14 +38,14 @@ static bool is_among(const struct words *patterns, const char *name, size_t leng
 }
 
 /* Of a name that is there twice the last counts, as in a shell. */
-static void pass(struct words *passed, char *variable, size_t length)
+static void pass(struct strv *passed, char *variable, size_t length)
 {
     for (size_t index = 0; index < passed->count; index++)
         if (strncmp(passed->at[index], variable, length + 1) == 0) {
             passed->at[index] = variable;
             return;
         }
-    add(passed, variable);
+    strv_push(passed, variable);
 }
 
 void choose_environment(struct run *run)
@@ -56,7 +56,7 @@ void choose_environment(struct run *run)
             !is_among(&run->plan.passed, *variable, length))
             continue;
         bool path = length == 4 && memcmp(*variable, "PATH", 4) == 0;
-        pass(&run->passed, path ? text("PATH=%s", run->given_path) : *variable, length);
+        pass(&run->passed, path ? xasprintf("PATH=%s", run->given_path) : *variable, length);
     }
 }
 
@@ -83,9 +83,9 @@ void check_text(const struct run *run, const char *taker)
 {
     for (size_t index = 0; index < run->passed.count; index++)
         if (!is_utf8(run->passed.at[index]))
-            refuse("the variable %.*s is not UTF-8, and %s takes nothing else",
+            die("the variable %.*s is not UTF-8, and %s takes nothing else",
                    (int)strcspn(run->passed.at[index], "="), run->passed.at[index], taker);
     for (char **word = run->command; *word != NULL; word++)
         if (!is_utf8(*word))
-            refuse("an argument of the command is not UTF-8, and %s takes nothing else", taker);
+            die("an argument of the command is not UTF-8, and %s takes nothing else", taker);
 }

@@ -1,93 +1,121 @@
-/* The fields of a plan; launcher/plan.py has the same table. No include guard: it is read several times. A word that the plan
- * doesn't have is NULL, such a number -1; PAIRS are words of an even count. */
-WORD(method)              /* bwrap, runtime, engine, user, landlock */
-WORD(refused)             /* why this can never be run; absent: it can */
-PAIRS(artifacts)          /* name, sha256 in hex */
-WORDS(absent)             /* what didn't exist when this was rendered, and would be open now */
-PAIRS(denied_names)       /* those at which something may come to be, as spelled, and where each led when rendered: "", nowhere */
-WORDS(there_directories)  /* what mounts lie on */
-WORDS(there_files)
-WORDS(writable)           /* directories that the sandbox can write: no program is taken from them */
-NUMBER(uid)               /* user.mapping is required: for whom this was rendered */
-WORDS(passed)             /* names of variables, or beginnings and * */
-WORDS(never)              /* the same, of those that are never passed on */
-WORD(project)
-WORDS(placeholder_directories)
-PAIRS(placeholder_files)  /* path and its only line */
-WORDS(ignored)            /* placeholders over which a directory lies inside whose .gitignore says `*`; docker and podman: the
-                             fields of --mount that say where one is seen */
-NUMBER(time)              /* seconds */
-NUMBER(pids)
-NUMBER(files)
-FLAG(proxy)
-WORDS(expose)             /* ports inside that the host's loopback leads to */
-WORDS(localhost)          /* ports of the host's loopback that the one inside leads to */
-WORDS(names)              /* of hosts, as network.allow has them, that are resolved inside */
-WORDS(name_ports)         /* on which they are led through the proxy */
-WORD(resolver_place)      /* bwrap: where the artifact resolv.conf lies inside, */
-WORD(hosts_place)         /* and hosts */
-WORDS(authorities)        /* where the host's certificates of authorities lie inside, as far as there is something */
-WORDS(authority_stores)   /* the same, as Java reads them */
-WORDS(authority_names)    /* variables that name the first place of `authorities` */
-FLAG(supervised)          /* the launcher connects for programs inside */
-FLAG(own_sockets)         /* to Unix sockets of their own, too, by their network */
-WORDS(host_sockets)       /* and to these, paths on the host */
-FLAG(shims)
-WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
-WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */
-FLAG(shims_loopback)
-FLAG(wall)                /* Landlock is a second wall, where the kernel has it */
-PAIRS(wall_paths)         /* read or write, and a path of the host that may be */
-WORDS(wall_own)           /* r or w, and a path that is the sandbox's own */
-/* runtime: runc, crun, runsc */
-FLAG(gvisor)              /* runsc; otherwise runc, or crun */
-FLAG(rootless)            /* rendered for another user than root */
-WORDS(runtime_flags)      /* of all its commands */
-WORD(image)               /* the root of a runtime, or what is shown to gVisor in a container */
-WORDS(image_points)       /* paths that the image has to have, since they are mounted on */
-WORDS(image_private)      /* names at the root that are not the image's */
-FLAG(own_network)         /* the launcher makes the network namespace, not the runtime */
-FLAG(host_names)          /* the host's files of names lie over the image's, as they are when the run starts */
-PAIRS(config_holes)       /* what a run puts into config.json, and in place of which bytes: "12 34"; in that order */
-/* Docker and Podman (engine.c) */
-WORD(engine)          /* docker or podman, the client */
-WORDS(options)        /* of `run`, but for what a run brings */
-WORDS(started)        /* what stands before the command: the image, and what gets the command in gVisor's container */
-WORD(image_missing)   /* what is said where the engine doesn't have the image */
-PAIRS(files_inside)   /* a file beside this one, and the fields of --mount that say where it is seen */
-WORDS(hidden_files)   /* the fields of --mount that say where a file without rights is seen */
-WORDS(binds)          /* r or w, and a path that is shown of the host; none where nothing is read-only */
-NUMBER(owner)         /* to whom files that are made belong */
-WORDS(controllers)    /* the control groups that limits need */
-WORD(home)            /* of the account inside; absent: the image's accounts stay */
-WORDS(callers)        /* who keeps the own number inside, if /etc/subuid has one of these */
-WORDS(unset)          /* variables that the client doesn't get */
-WORD(proxy_image)
-WORD(proxy_missing)
-WORD(proxy_network)   /* the engine's usual one, which leads out */
-WORD(proxy_clients)   /* where the proxy reads whom it serves */
-FLAG(proxy_private)   /* names may lead to private addresses, and never to this machine's */
-FLAG(watched)         /* the mounts are */
-/* user */
-WORD(account)
-WORD(account_place)       /* the directory on which the root of a run is made */
-WORD(account_start)       /* the directory inside in which the command begins */
-WORDS(account_settings)   /* NAME=value */
-FLAG(account_network)     /* root's half makes a network of the run's own */
-/* landlock */
-WORDS(settings)           /* NAME=value */
-WORD(start_directory)     /* in which the command begins */
-WORD(temporary)           /* where a directory of the run's own is made, which TMPDIR names; absent: there is none */
-FLAG(ports_closed)        /* TCP is held but for the ports that follow */
-WORDS(ports_connect)
-WORDS(ports_bind)
-/* bwrap with a kernel of its own (vm.c) */
-WORD(kernel)              /* the program; absent: the command runs in bubblewrap's sandbox itself */
-WORD(accelerator)         /* of QEMU, which the program is: kvm, or in tests tcg; absent: it is User-Mode Linux */
-NUMBER(memory)            /* MiB that it has */
-NUMBER(cpus)              /* thousandths of a processor */
-WORDS(guest_hidden)       /* of its own /proc and /sys */
-WORDS(guest_readonly)
-/* the same under landlock */
-WORD(guest_name)          /* of the machine inside */
-PAIRS(guest_links)        /* of an empty root: a path, and where its link leads */
+/* The fields of a plan, by section: common ones, FIELD(kind, name), and those of a feature or a method, IN(section, kind, name).
+ * launcher/plan.py has the same table. No include guard: it is read several times. A WORD that the plan doesn't have is NULL,
+ * such a NUMBER -1; PAIRS are words of an even count. */
+FIELD(WORD, method)                   /* bwrap, runtime, engine, user, landlock */
+FIELD(WORD, refused)                  /* why this can never be run; absent: it can */
+FIELD(PAIRS, artifacts)               /* name, sha256 in hex */
+FIELD(WORDS, absent)                  /* what didn't exist when this was rendered, and would be open now */
+FIELD(PAIRS, denied_names)            /* those at which something may come to be, as spelled, and where each led when rendered: "", nowhere */
+FIELD(WORDS, there_directories)       /* what mounts lie on */
+FIELD(WORDS, there_files)
+FIELD(WORDS, writable)                /* directories that the sandbox can write: no program is taken from them */
+FIELD(NUMBER, uid)                    /* user.mapping is required: for whom this was rendered */
+FIELD(WORDS, passed)                  /* names of variables, or beginnings and * */
+FIELD(WORDS, never)                   /* the same, of those that are never passed on */
+FIELD(WORD, project)
+FIELD(WORDS, placeholder_directories)
+FIELD(PAIRS, placeholder_files)       /* path and its only line */
+FIELD(WORDS, ignored)                 /* placeholders over which a directory lies inside whose .gitignore says `*`; docker and podman: the
+                                         fields of --mount that say where one is seen */
+FIELD(NUMBER, time)                   /* seconds */
+FIELD(NUMBER, pids)
+FIELD(NUMBER, files)
+FIELD(FLAG, proxy)
+FIELD(WORDS, expose)                  /* ports inside that the host's loopback leads to */
+FIELD(WORDS, localhost)               /* ports of the host's loopback that the one inside leads to */
+
+SECTION(names) /* names of hosts that lead through the proxy */
+IN(names, WORDS, patterns)            /* of hosts, as network.allow has them, that are resolved inside */
+IN(names, WORDS, ports)               /* on which they are led through the proxy */
+IN(names, WORD, resolver_place)       /* bwrap: where the artifact resolv.conf lies inside, */
+IN(names, WORD, hosts_place)          /* and hosts */
+END(names)
+
+SECTION(authorities) /* the host's certificates of authorities, in an image's root */
+IN(authorities, WORDS, bundles)       /* where the host's certificates of authorities lie inside, as far as there is something */
+IN(authorities, WORDS, stores)        /* the same, as Java reads them */
+IN(authorities, WORDS, variables)     /* variables that name the first place of `authorities` */
+END(authorities)
+
+SECTION(sockets) /* Unix sockets */
+IN(sockets, FLAG, supervised)         /* the launcher connects for programs inside */
+IN(sockets, FLAG, own)                /* to Unix sockets of their own, too, by their network */
+IN(sockets, WORDS, host)              /* and to these, paths on the host */
+END(sockets)
+
+SECTION(shims) /* the bridge */
+IN(shims, FLAG, enabled)
+IN(shims, WORD, place)                /* where the bridge's directory is inside; absent: where it is outside */
+IN(shims, WORD, search)               /* PATH inside, behind the bridge's; absent: as given */
+IN(shims, FLAG, loopback)
+END(shims)
+
+SECTION(backstop) /* Landlock behind the mounts, where the kernel has it */
+IN(backstop, FLAG, enabled)           /* Landlock is a second wall, where the kernel has it */
+IN(backstop, PAIRS, paths)            /* read or write, and a path of the host that may be */
+IN(backstop, WORDS, own)              /* r or w, and a path that is the sandbox's own */
+END(backstop)
+
+SECTION(image) /* an unpacked image, for a runtime, or what is shown to gVisor in a container */
+IN(image, WORD, root)                 /* the root of a runtime, or what is shown to gVisor in a container */
+IN(image, WORDS, points)              /* paths that the image has to have, since they are mounted on */
+IN(image, WORDS, private_names)       /* names at the root that are not the image's */
+IN(image, FLAG, host_names)           /* the host's files of names lie over the image's, as they are when the run starts */
+END(image)
+
+SECTION(runtime) /* runc, crun, runsc */
+IN(runtime, FLAG, gvisor)             /* runsc; otherwise runc, or crun */
+IN(runtime, FLAG, rootless)           /* rendered for another user than root */
+IN(runtime, WORDS, flags)             /* of all its commands */
+IN(runtime, FLAG, own_network)        /* the launcher makes the network namespace, not the runtime */
+IN(runtime, PAIRS, config_holes)      /* what a run puts into config.json, and in place of which bytes: "12 34"; in that order */
+END(runtime)
+
+SECTION(engine) /* Docker and Podman */
+IN(engine, WORD, client)              /* docker or podman, the client */
+IN(engine, WORDS, options)            /* of `run`, but for what a run brings */
+IN(engine, WORDS, started)            /* what stands before the command: the image, and what gets the command in gVisor's container */
+IN(engine, WORD, image_missing)       /* what is said where the engine doesn't have the image */
+IN(engine, PAIRS, files_inside)       /* a file beside this one, and the fields of --mount that say where it is seen */
+IN(engine, WORDS, hidden_files)       /* the fields of --mount that say where a file without rights is seen */
+IN(engine, WORDS, binds)              /* r or w, and a path that is shown of the host; none where nothing is read-only */
+IN(engine, NUMBER, owner)             /* to whom files that are made belong */
+IN(engine, WORDS, controllers)        /* the control groups that limits need */
+IN(engine, WORD, home)                /* of the account inside; absent: the image's accounts stay */
+IN(engine, WORDS, callers)            /* who keeps the own number inside, if /etc/subuid has one of these */
+IN(engine, WORDS, unset)              /* variables that the client doesn't get */
+IN(engine, WORD, proxy_image)
+IN(engine, WORD, proxy_missing)
+IN(engine, WORD, proxy_network)       /* the engine's usual one, which leads out */
+IN(engine, WORD, proxy_clients)       /* where the proxy reads whom it serves */
+IN(engine, FLAG, proxy_private)       /* names may lead to private addresses, and never to this machine's */
+IN(engine, FLAG, watched)             /* the mounts are */
+END(engine)
+
+SECTION(user) /* an account of the project's */
+IN(user, WORD, account)
+IN(user, WORD, root)                  /* the directory on which the root of a run is made */
+IN(user, WORD, start_directory)       /* the directory inside in which the command begins */
+IN(user, WORDS, settings)             /* NAME=value */
+IN(user, FLAG, network)               /* root's half makes a network of the run's own */
+END(user)
+
+SECTION(landlock)
+IN(landlock, WORDS, settings)         /* NAME=value */
+IN(landlock, WORD, start_directory)   /* in which the command begins */
+IN(landlock, WORD, temporary)         /* where a directory of the run's own is made, which TMPDIR names; absent: there is none */
+IN(landlock, FLAG, ports_closed)      /* TCP is held but for the ports that follow */
+IN(landlock, WORDS, ports_connect)
+IN(landlock, WORDS, ports_bind)
+END(landlock)
+
+SECTION(vm) /* a kernel of the command's, in bubblewrap's sandbox or under Landlock */
+IN(vm, WORD, kernel)                  /* the program; absent: the command runs in bubblewrap's sandbox itself */
+IN(vm, WORD, accelerator)             /* of QEMU, which the program is: kvm, or in tests tcg; absent: it is User-Mode Linux */
+IN(vm, NUMBER, memory)                /* MiB that it has */
+IN(vm, NUMBER, cpus)                  /* thousandths of a processor */
+IN(vm, WORDS, hidden)                 /* of its own /proc and /sys */
+IN(vm, WORDS, readonly)
+IN(vm, WORD, hostname)                /* of the machine inside */
+IN(vm, PAIRS, links)                  /* of an empty root: a path, and where its link leads */
+END(vm)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "landlock.h"
+#include "launch.h"
 
 enum grant { INHERITED, HIDE, READ, WRITE, DEVICE, TERMINAL };
 static const char *const names[] = {"", "hide", "read", "write", "device", "terminal"};
@@ -34,7 +35,7 @@ static struct node *entry(struct node *node, const char *name)
     while (each != NULL && strcmp(each->name, name) != 0)
         each = each->next;
     if (each == NULL) {
-        each = take(sizeof *each);
+        each = xcalloc(sizeof *each);
         *each = (struct node){.name = name, .next = node->below};
         node->below = each;
     }
@@ -43,7 +44,7 @@ static struct node *entry(struct node *node, const char *name)
 
 static void add_path(struct node *root, const char *grant, const char *path)
 {
-    char *rest = text("%s", path), *part;
+    char *rest = xasprintf("%s", path), *part;
     struct node *node = root;
     enum grant found = INHERITED;
     for (size_t index = HIDE; index < sizeof names / sizeof *names; index++)
@@ -53,7 +54,7 @@ static void add_path(struct node *root, const char *grant, const char *path)
         if (*part != '\0')
             node = entry(node, part);
     if (*path != '/' || found == INHERITED)
-        refuse("rules: %s %s: not known", grant, path);
+        die("rules: %s %s: not known", grant, path);
     node->grant = found;
 }
 
@@ -120,14 +121,14 @@ static void grant_below(struct node *node, int ruleset, int file, const char *pa
     if (grant > READ || (grant == READ && !apart))
         landlock_path(ruleset, file, rights[grant], path);
     for (struct node *each = node->below; grant <= READ && each != NULL; each = each->next) {
-        const char *below = text("%s/%s", path, each->name);
+        const char *below = xasprintf("%s/%s", path, each->name);
         int found = open_entry(file, each->name, &link);
         if (link)
-            refuse("%s is a link now, and was none when this was rendered", below);
+            die("%s is a link now, and was none when this was rendered", below);
         if (found < 0)
             continue;
         if (fstat(found, &each->status) != 0)
-            refuse_errno("%s", below);
+            die_errno("%s", below);
         grant_below(each, ruleset, found, below, grant);
         close(found);
     }
@@ -143,13 +144,13 @@ void grant_paths(const struct run *run, int ruleset)
     while (content < end) {
         char *grant = content, *path = grant + strlen(grant) + 1;
         if (path >= end)
-            refuse("rules: %s: has no path", grant);
+            die("rules: %s: has no path", grant);
         add_path(&root, grant, path);
         content = path + strlen(path) + 1;
     }
     int file = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
-        refuse_errno("/");
+        die_errno("/");
     grant_below(&root, ruleset, file, "", HIDE);
     close(file);
 }

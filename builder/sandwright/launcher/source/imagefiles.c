@@ -9,82 +9,71 @@
 
 #include "launch.h"
 
-static bool has_artifact(const struct run *run, const char *name)
+static void lay(struct strv *files, const char *inside, const char *source)
 {
-    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
-        if (strcmp(run->plan.artifacts.at[index], name) == 0)
-            return true;
-    return false;
-}
-
-static void lay(struct words *files, const char *inside, const char *source)
-{
-    add(files, text("%s", inside));
-    add(files, text("%s", source));
+    strv_push(files, xasprintf("%s", inside));
+    strv_push(files, xasprintf("%s", source));
 }
 
 /* Where the image has the file, and no link there, as nothing is made in an image that others share. */
-static void lay_over(struct words *files, const char *image, const char *inside, const char *source)
+static void lay_over(struct strv *files, const char *image, const char *inside, const char *source)
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct stat status;
-    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
+    _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
     if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
         lay(files, inside, source);
-    close(file);
-    close(above);
 }
 
 /* How the host finds names, in whose network it runs; NULL where it has no such file. */
 static const char *copied(const struct run *run, const char *name)
 {
     size_t length;
-    const char *path = text("%s/%s", run->state, name);
-    char *content = read_file(AT_FDCWD, text("/etc/%s", name), 1 << 20, &length);
+    const char *path = xasprintf("%s/%s", run->state, name);
+    char *content = read_file(AT_FDCWD, xasprintf("/etc/%s", name), 1 << 20, &length);
     if (content == NULL)
         return NULL;
     if (write_file(AT_FDCWD, path, content, length, 0644) != 0 || chmod(path, 0644) != 0)
-        refuse_errno("%s can't be written", path);
+        die_errno("%s can't be written", path);
     return path;
 }
 
 /* In place of the image's, and at the root of the run where it has none. */
-static void lay_authorities(struct run *run, const char *image, struct words *files)
+static void lay_authorities(struct run *run, const char *image, struct strv *files)
 {
     static char own[] = "/.sandwright-authorities.pem";
     const char *copy = authorities_copy(run);
     if (copy == NULL)
         return;
-    struct words places = authorities_in(&run->plan.authorities, image);
-    struct words stores = authorities_in(&run->plan.authority_stores, image);
+    struct strv places = authorities_in(&run->plan.authorities.bundles, image);
+    const char *store;
+    struct strv stores = authorities_stores(run, image, &store);
     if (places.count == 0) {
-        add(&places, own);
-        if (write_file(AT_FDCWD, text("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
-            refuse_errno("no place can be made for certificates");
+        strv_push(&places, own);
+        if (write_file(AT_FDCWD, xasprintf("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
+            die_errno("no place can be made for certificates");
     }
     for (size_t index = 0; index < places.count; index++)
         lay(files, places.at[index], copy);
-    if (stores.count > 0)
-        copy = authorities_store(run, copy);
     for (size_t index = 0; index < stores.count; index++)
-        lay(files, stores.at[index], copy);
-    for (size_t index = 0; index < run->plan.authority_names.count; index++)
-        add(&run->passed, text("%s=%s", run->plan.authority_names.at[index], places.at[0]));
+        lay(files, stores.at[index], store);
+    for (size_t index = 0; index < run->plan.authorities.variables.count; index++)
+        strv_push(&run->passed, xasprintf("%s=%s", run->plan.authorities.variables.at[index], places.at[0]));
 }
 
-struct words image_files(struct run *run, const char *image)
+struct strv image_files(struct run *run, const char *image)
 {
     static const char *const names[] = {"passwd", "group", "hosts", "resolv.conf"};
-    struct words files = {0};
+    struct strv files = {0};
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         const char *source = NULL;
         if (has_artifact(run, names[index]))
-            source = text("%s/%s", run->directory, names[index]);
-        else if (index >= 2 && run->plan.host_names)
+            source = xasprintf("%s/%s", run->directory, names[index]);
+        else if (index >= 2 && run->plan.image.host_names)
             source = copied(run, names[index]);
         if (source != NULL)
-            lay_over(&files, image, text("/etc/%s", names[index]), source);
+            lay_over(&files, image, xasprintf("/etc/%s", names[index]), source);
     }
     lay_authorities(run, image, &files);
     return files;

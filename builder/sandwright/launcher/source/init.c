@@ -1,14 +1,13 @@
 /*
- * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside. In containers it is process 1, and in
+ * launch --init STOP_FD COMMAND [ARGUMENT ...]: what starts the command inside. In containers it is process 1, and in
  * bubblewrap's sandboxes with a terminal or Unix sockets of their own.
  *
  * It leads the session and starts the command as a job of it, as a shell does (credentials(7)), so that the suspend key
  * stops the command: the kernel stops no group whose members have no parent in their session. It waits for every process
  * that has lost its parent, hands signals on, and is never ended by one, as process 1 is not (pid_namespaces(7)).
  *
- * BELL is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
- * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor. `--init-named` waits until
- * somebody answers questions for names.
+ * STOP_FD is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
+ * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,15 +15,12 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch.h"
-
-enum { NAMED = 30000 }; /* milliseconds */
 
 /* ---- the job */
 static bool controls(void)
@@ -68,16 +64,16 @@ void job_signal(pid_t job, int number, bool *stopped)
 }
 
 /* ---- the first process */
-static const char *bell;
-static int bell_end = -1;
+static const char *stop_fd;
+static int stop_end = -1;
 
-static void take_bell(const char *word)
+static void take_stop(const char *word)
 {
-    bell_end = word[0] >= '0' && word[0] <= '9' ? atoi(word) : -1;
-    bell = strcmp(word, "-") == 0 ? NULL : word;
-    if (bell_end >= 0)
-        fcntl(bell_end, F_SETFD, FD_CLOEXEC);
-    if (bell_end >= 0) /* nor can it open it here; what looks at this process from outside has opened it by now */
+    stop_end = word[0] >= '0' && word[0] <= '9' ? atoi(word) : -1;
+    stop_fd = strcmp(word, "-") == 0 ? NULL : word;
+    if (stop_end >= 0)
+        fcntl(stop_end, F_SETFD, FD_CLOEXEC);
+    if (stop_end >= 0) /* nor can it open it here; what looks at this process from outside has opened it by now */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
@@ -86,12 +82,12 @@ static void tell_stop(pid_t job, bool *stopped)
 {
     char byte = 0;
     *stopped = true;
-    if (bell == NULL && controls()) {
+    if (stop_fd == NULL && controls()) {
         job_signal(job, SIGCONT, stopped);
-    } else if (bell_end >= 0) {
-        (void)!write(bell_end, &byte, 1);
-    } else if (bell != NULL) {
-        int file = open(bell, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    } else if (stop_end >= 0) {
+        (void)!write(stop_end, &byte, 1);
+    } else if (stop_fd != NULL) {
+        int file = open(stop_fd, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         (void)!read(file, &byte, 1);
         close(file);
     }
@@ -135,7 +131,7 @@ static _Noreturn void lead(char **command, char *const *variables)
     lead_session();
     pid_t job = fork();
     if (job < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     job_begin(job);
     if (job == 0) {
         sigprocmask(SIG_SETMASK, &given, NULL);
@@ -147,41 +143,13 @@ static _Noreturn void lead(char **command, char *const *variables)
 _Noreturn void init_main(char **words)
 {
     if (words[0] == NULL || words[1] == NULL)
-        refuse("give a command to run");
-    take_bell(words[0]);
+        die("give a command to run");
+    take_stop(words[0]);
     lead(words + 1, environ);
 }
 
-/* In a container that an engine has started, the launcher comes to the network when this process is there already. */
-_Noreturn void init_named(char **words)
+_Noreturn void init_here(int stop_number, char **command, char *const *variables)
 {
-    for (long until = milliseconds() + NAMED;; poll(NULL, 0, 2)) {
-        char *bound = read_file(AT_FDCWD, "/proc/self/net/udp", 1 << 16, NULL);
-        if (bound != NULL && strstr(bound, ":0035 ") != NULL) /* 53 */
-            init_main(words);
-        free(bound);
-        if (milliseconds() > until)
-            refuse("names are not resolved inside");
-    }
-}
-
-_Noreturn void init_here(int bell_number, char **command, char *const *variables)
-{
-    take_bell(text("%d", bell_number));
+    take_stop(xasprintf("%d", stop_number));
     lead(command, variables);
-}
-
-/* Puts it before the command. */
-void init_command(struct run *run, const char *program, const char *bell_word)
-{
-    char *const words[] = {(char *)program, "--init", (char *)bell_word};
-    put_before(run, words, sizeof words / sizeof *words);
-}
-
-int make_bell(const char *path)
-{
-    int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (write_file(AT_FDCWD, path, "\n", 1, 0444) != 0 || rung < 0 || inotify_add_watch(rung, path, IN_ACCESS) < 0)
-        refuse_errno("nothing can tell that the command has stopped");
-    return rung;
 }

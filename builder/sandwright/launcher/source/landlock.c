@@ -5,7 +5,7 @@
  * of two domains and the command in the inner one: signals of the outer reach the inner and nobody else, so that
  * `kill(-1)` there ends all processes of the run in one call of the kernel, whatever sessions and parents they have given
  * themselves, and those that are being forked. The command reaches nobody outside of the inner domain. The ender waits
- * for the end of a socket whose other end only the keeper has. */
+ * for the end of a socket whose other end only the monitor has. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,146 +20,82 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "denied.h"
+#include "refusals.h"
 #include "landlock.h"
+#include "launch.h"
 #include "paths.h"
-#include "vmports.h"
+#include "vm_ports.h"
 
-enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
-enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
 enum { PATIENCE = 5000 }; /* milliseconds */
 
 static int ours = -1, enders = -1; /* the ends of the ender's socket */
-static int bell[2] = {-1, -1};     /* a pipe: init writes when the command stops */
-static struct words variables;
+static int stop_fd[2] = {-1, -1};     /* a pipe: init writes when the command stops */
+static struct strv variables;
 static const char *kernel; /* the program of a kernel of the command's own (vm.c), which is what runs under the rules then */
 
-/* ---- the kernel's Landlock */
-const char *landlock_lacks(int version)
-{
-    static const char *const lacks[] = {
-        [1] = "it can't tell moves between directories", [2] = "it doesn't hold truncation",
-        [3] = "it doesn't hold TCP",                     [4] = "it doesn't hold requests to devices",
-        [5] = "it doesn't hold signals and abstract sockets",
-    };
-    if (version >= LANDLOCK_NEEDED)
-        return NULL;
-    if (version == -ENOSYS)
-        return "this kernel has no Landlock, or a filter of system calls keeps it away";
-    if (version == -EOPNOTSUPP)
-        return "Landlock is off: the kernel's parameter lsm= leaves it out";
-    if (version <= 0)
-        return text("Landlock can't be used here: %s", strerror(-version));
-    return text("this kernel's Landlock has version %d, and %d is needed (Linux 6.12): %s", version, LANDLOCK_NEEDED,
-                lacks[version]);
-}
-
-int landlock_version(void)
-{
-    long version = syscall(CREATE_RULESET, NULL, 0, QUERY_VERSION);
-    return version < 0 ? -errno : (int)version;
-}
-
-int landlock_make(const struct landlock_rules *rules)
-{
-    int ruleset = (int)syscall(CREATE_RULESET, rules, sizeof *rules, 0);
-    if (ruleset < 0)
-        refuse_errno("Landlock makes no rules");
-    return ruleset;
-}
-
-void landlock_path(int ruleset, int file, uint64_t rights, const char *path)
-{
-    struct stat status;
-    struct __attribute__((packed)) {
-        uint64_t allowed;
-        int32_t parent;
-    } rule = {rights, file};
-    if (fstat(file, &status) == 0 && !S_ISDIR(status.st_mode))
-        rule.allowed &= MAY_EXECUTE | MAY_WRITE | MAY_READ | MAY_TRUNCATE | MAY_CONTROL_DEVICE;
-    if (syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) != 0)
-        refuse_errno("Landlock takes no rule for %s", *path == '\0' ? "/" : path);
-}
-
-void landlock_port(int ruleset, uint64_t right, const char *port)
-{
-    struct {
-        uint64_t allowed, port;
-    } rule = {right, strtoul(port, NULL, 10)};
-    if (syscall(ADD_RULE, ruleset, NET_PORT, &rule, 0) != 0)
-        refuse_errno("Landlock takes no rule for port %s", port);
-}
-
-void landlock_enter(int ruleset)
-{
-    if (syscall(RESTRICT_SELF, ruleset, 0) != 0)
-        refuse_errno("Landlock can't be turned on");
-    close(ruleset);
-}
-
-/* ---- the launcher, and the keeper */
+/* ---- the launcher, and the monitor */
 static const char *temporary(const struct run *run)
 {
-    return run->plan.temporary == NULL ? NULL : text("%s/%s", run->plan.temporary, run->name);
+    return run->plan.landlock.temporary == NULL ? NULL : xasprintf("%s/%s", run->plan.landlock.temporary, run->name);
 }
 
-static void check(struct run *run)
+static void landlock_check(struct run *run)
 {
     const char *lacks = landlock_lacks(landlock_version());
     if (lacks != NULL)
-        refuse("%s", lacks);
+        die("%s", lacks);
     notify_filter(run, "seccomp.bpf");
     notify_filter(run, "closed.bpf");
-    denied_share();
+    refusals_share();
     if (run->plan.proxy)
         egress_check(run);
-    if (has_kernel(run) && (kernel = find_program(run, run->plan.kernel)) == NULL)
-        refuse("%s (User-Mode Linux) is not installed", run->plan.kernel);
+    if (has_kernel(run) && (kernel = find_program(run, run->plan.vm.kernel)) == NULL)
+        die("%s (User-Mode Linux) is not installed", run->plan.vm.kernel);
 }
 
 /* A name without blanks, which the kernel's command line can have. */
 static void prepare_kernel(struct run *run)
 {
     static struct watch watch = {.by_name = true};
-    if (symlink(vm_guest(run), text("%s/init", temporary(run))) != 0)
-        refuse_errno("%s/init can't be made", temporary(run));
+    if (symlink(vm_guest(run), xasprintf("%s/init", temporary(run))) != 0)
+        die_errno("%s/init can't be made", temporary(run));
     paths_prepare(run, kernel, vm_guest(run), temporary(run));
     watch_start(run, &watch);
     run->watch = &watch;
     if (!watch_mounted(&watch))
-        refuse("the paths of the host can't be watched");
+        die("the paths of the host can't be watched");
 }
 
-static void prepare(struct run *run)
+static void landlock_prepare(struct run *run)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        refuse_errno("no socket can be made");
+        die_errno("no socket can be made");
     ours = ends[0];
     enders = ends[1];
-    if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
-        refuse_errno("no pipe can be made");
-    run->bell = bell[0];
-    if (!run->plan.supervised) /* else the command's parent does it */
+    if (run->terminal && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+        die_errno("no pipe can be made");
+    run->stop_fd = stop_fd[0];
+    if (!run->plan.sockets.supervised) /* else the command's parent does it */
         notify_start(run);
-    make_run_directory(run, "landlock");
+    rundir_make(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
-        refuse_errno("%s can't be made", temporary(run));
+        die_errno("%s can't be made", temporary(run));
     if (kernel != NULL)
         prepare_kernel(run);
 }
 
-static void started(struct run *run)
+static void landlock_started(struct run *run)
 {
     (void)run;
     close(enders);
     enders = -1;
-    close(bell[1]);
+    close(stop_fd[1]);
     notify_started();
 }
 
 /* All of the domain have been killed when the ender has ended. */
-static void end(struct run *run)
+static void landlock_end(struct run *run)
 {
     struct pollfd each = {.fd = ours, .events = 0};
     (void)run;
@@ -174,13 +110,13 @@ static void end(struct run *run)
     ours = -1;
 }
 
-static int outcome(struct run *run, int status)
+static int landlock_status(struct run *run, int status)
 {
-    end(run);
+    landlock_end(run);
     return exit_status(status);
 }
 
-static void clean(struct run *run)
+static void landlock_clean(struct run *run)
 {
     if (temporary(run) != NULL)
         remove_tree(temporary(run));
@@ -208,18 +144,18 @@ static _Noreturn void wait_for_the_end(void)
     _exit(0);
 }
 
-/* Signals of this domain reach nobody outside, of whom the keeper is one: else `kill(-1)` would end all of the user's. */
+/* Signals of this domain reach nobody outside, of whom the monitor is one: else `kill(-1)` would end all of the user's. */
 static bool is_alone(const struct run *run)
 {
-    return kill(run->keeper, 0) != 0 && errno == EPERM && kill(1, 0) != 0 && errno == EPERM;
+    return kill(run->monitor, 0) != 0 && errno == EPERM && kill(1, 0) != 0 && errno == EPERM;
 }
 
-/* It is no child of the command's: what is between ends, so that it becomes the keeper's. */
+/* It is no child of the command's: what is between ends, so that it becomes the monitor's. */
 static void start_ender(const struct run *run)
 {
     int status;
     if (!is_alone(run))
-        refuse("Landlock doesn't hold signals here");
+        die("Landlock doesn't hold signals here");
     pid_t between = fork();
     if (between == 0) {
         pid_t ender = fork();
@@ -228,7 +164,7 @@ static void start_ender(const struct run *run)
         _exit(ender < 0 ? NOT_RUN : 0);
     }
     if (between < 0 || waitpid(between, &status, 0) != between || status != 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
 }
 
 /* ---- the command */
@@ -238,42 +174,27 @@ static void limit(int resource, rlim_t most, const char *name)
     if (getrlimit(resource, &own) == 0 && own.rlim_max <= most)
         return;
     if (setrlimit(resource, &(struct rlimit){most, most}) != 0)
-        refuse_errno("resources.%s can not be set", name);
-}
-
-/* Who isn't root can't empty the bounding set, from which no_new_privs lets nobody take anything. */
-void drop_all_rights(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
-        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EPERM)
-            refuse_errno("rights can not be given up");
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 || syscall(SYS_capset, &header, none) != 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        refuse_errno("rights can not be given up");
+        die_errno("resources.%s can not be set", name);
 }
 
 static void grant_own_directory(const struct run *run, int ruleset)
 {
     int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
     if (own < 0)
-        refuse_errno("%s", temporary(run));
+        die_errno("%s", temporary(run));
     landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
                   temporary(run));
     close(own);
     if (kernel == NULL)
-        add(&variables, text("TMPDIR=%s", temporary(run)));
+        strv_push(&variables, xasprintf("TMPDIR=%s", temporary(run)));
 }
 
 /* If it is there. */
 static void grant_file(int ruleset, const char *path, uint64_t rights)
 {
-    int file = open(path, O_PATH | O_CLOEXEC);
-    if (file < 0)
-        return;
-    landlock_path(ruleset, file, rights, path);
-    close(file);
+    _cleanup_close_ int file = open(path, O_PATH | O_CLOEXEC);
+    if (file >= 0)
+        landlock_path(ruleset, file, rights, path);
 }
 
 /* The plan of mounts decides by name what is listed (paths.c). */
@@ -301,13 +222,13 @@ static int make_other_rules(const struct run *run, uint64_t ports)
     int ruleset = landlock_make(&(struct landlock_rules){MAY_REFER, ports, ALL_SCOPES});
     int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (all < 0)
-        refuse_errno("/");
+        die_errno("/");
     landlock_path(ruleset, all, MAY_REFER, "/");
     close(all);
-    for (size_t index = 0; ports != 0 && index < run->plan.ports_connect.count; index++)
-        landlock_port(ruleset, MAY_CONNECT, run->plan.ports_connect.at[index]);
-    for (size_t index = 0; ports != 0 && index < run->plan.ports_bind.count; index++)
-        landlock_port(ruleset, MAY_BIND, run->plan.ports_bind.at[index]);
+    for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_connect.count; index++)
+        landlock_port(ruleset, MAY_CONNECT, run->plan.landlock.ports_connect.at[index]);
+    for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_bind.count; index++)
+        landlock_port(ruleset, MAY_BIND, run->plan.landlock.ports_bind.at[index]);
     return ruleset;
 }
 
@@ -325,35 +246,36 @@ static _Noreturn void become(struct run *run)
     char *none = NULL, *const *all = variables.count == 0 ? &none : variables.at;
     notify_confine();
     if (kernel != NULL)
-        vm_here(run, bell[1], vmports_channel(), kernel, temporary(run), all);
+        vm_here(run, stop_fd[1], vm_ports_channel(), kernel, temporary(run), all);
     if (run->terminal)
-        init_here(bell[1], run->command, all);
+        init_here(stop_fd[1], run->command, all);
     exec_command(run->command, all);
 }
 
 /* A value in the temporary directory names the run's own, as that is the one that may be used. */
 static void add_settings(const struct run *run)
 {
-    size_t length = run->plan.temporary == NULL || kernel != NULL ? 0 : strlen(run->plan.temporary);
-    for (size_t index = 0; index < run->plan.settings.count; index++) {
-        char *setting = run->plan.settings.at[index];
+    size_t length = run->plan.landlock.temporary == NULL || kernel != NULL ? 0 : strlen(run->plan.landlock.temporary);
+    for (size_t index = 0; index < run->plan.landlock.settings.count; index++) {
+        char *setting = run->plan.landlock.settings.at[index];
         const char *value = setting + strcspn(setting, "=") + 1;
-        bool own = length > 0 && strncmp(value, run->plan.temporary, length) == 0 && (value[length] == '/' || value[length] == '\0');
-        add(&variables, own ? text("%.*s%s%s", (int)(value - setting), setting, temporary(run), value + length) : setting);
+        bool own = length > 0 && strncmp(value, run->plan.landlock.temporary, length) == 0 && (value[length] == '/' || value[length] == '\0');
+        strv_push(&variables, own ? xasprintf("%.*s%s%s", (int)(value - setting), setting, temporary(run), value + length) : setting);
     }
 }
 
 /* Three domains: of files, in which the supervisor is, too, of the run, and of the command. */
-static void start(struct run *run)
+static void landlock_start(struct run *run)
 {
-    pid_t above = run->keeper;
+    pid_t above = run->monitor;
     close(ours);
-    add_all(&variables, &run->passed);
+    strv_extend(&variables, &run->passed);
     add_settings(run);
     int files = make_file_rules(run), run_rules = make_other_rules(run, 0);
-    int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.ports_closed ? ALL_PORTS : 0);
-    drop_all_rights();
-    if (run->plan.supervised)
+    int rules = kernel != NULL ? make_kernel_rules() : make_other_rules(run, run->plan.landlock.ports_closed ? ALL_PORTS : 0);
+    if (!drop_capabilities())
+        die_errno("rights can not be given up");
+    if (run->plan.sockets.supervised)
         above = notify_above(run, files);
     else
         landlock_enter(files);
@@ -364,9 +286,9 @@ static void start(struct run *run)
     landlock_enter(run_rules);
     start_ender(run);
     landlock_enter(rules);
-    if (chdir(kernel != NULL ? "/" : run->plan.start_directory) != 0)
-        refuse_errno("%s can't be entered", run->plan.start_directory);
-    close_others((int[]){bell[1], notify_channel(), vmports_channel()}, 3);
+    if (chdir(kernel != NULL ? "/" : run->plan.landlock.start_directory) != 0)
+        die_errno("%s can't be entered", run->plan.landlock.start_directory);
+    close_others((int[]){stop_fd[1], notify_channel(), vm_ports_channel()}, 3);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)
         _exit(NOT_RUN);
     become(run);
@@ -375,11 +297,11 @@ static void start(struct run *run)
 const struct method landlock_method = {
     .name = "landlock",
     .own_session = true,
-    .check = check,
-    .prepare = prepare,
-    .start = start,
-    .started = started,
-    .end = end,
-    .status = outcome,
-    .clean = clean,
+    .check = landlock_check,
+    .prepare = landlock_prepare,
+    .start = landlock_start,
+    .started = landlock_started,
+    .end = landlock_end,
+    .status = landlock_status,
+    .clean = landlock_clean,
 };

@@ -3,9 +3,11 @@
 #ifndef LANDLOCK_H
 #define LANDLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "launch.h"
+struct run;
+struct strv;
 
 enum { LANDLOCK_NEEDED = 6 }; /* Linux 6.12 */
 
@@ -36,20 +38,21 @@ void landlock_path(int ruleset, int file, uint64_t rights, const char *path); /*
 void landlock_port(int ruleset, uint64_t right, const char *port);
 void landlock_enter(int ruleset);                                  /* for good; closes it */
 
-/* wall.c: whether there is a second wall (launcher); its rules for the host's paths, and for `shown` besides (child); words behind
+struct landlock_rules landlock_held(int version); /* what a kernel with this version can restrict */
+
+/* backstop.c: whether there is a second wall (launcher); its rules for the host's paths, and for `shown` besides (child); words behind
  * the first of the command that make it enter the wall inside; the descriptor that they name. */
-bool wall_stands(const struct run *run);
-int wall_make(const struct run *run, const struct words *shown);
-void wall_command(struct run *run, int descriptor);
-void wall_hand_over(int ruleset, int descriptor);
-void wall_own(int ruleset, char *const *own); /* inside: rules for what is the sandbox's own */
-char **wall_inside(char **words);             /* inside: words behind `--wall`; gives those that are left, behind a NULL */
+bool backstop_available(const struct run *run);
+int backstop_make(const struct run *run, const struct strv *shown);
+void backstop_command(struct run *run, int descriptor);
+void backstop_hand_over(int ruleset, int descriptor);
 
-/* landlock.c: all capabilities, now and later. Refuses. */
-void drop_all_rights(void);
-
-/* wall.c: what a kernel with this version of Landlock can restrict. */
-struct landlock_rules landlock_held(int version);
+/* backstop_inside.c */
+enum { BACKSTOP_READS = MAY_EXECUTE | MAY_READ | MAY_LIST, BACKSTOP_WRITES = ALL_FILES & ~(MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE) };
+struct landlock_rules backstop_held(void);        /* what this kernel holds, without ports: the network's namespace has them */
+void backstop_grant(int ruleset, uint64_t rights, int file, const char *path); /* closes `file`; -1: it isn't seen inside, either */
+void backstop_own(int ruleset, char *const *own); /* rules for what is the sandbox's own */
+char **backstop_enter(char **words);              /* words behind `--backstop`; gives those that are left, behind a NULL */
 
 /* grants.c: rules for the artifact `rules`, words that each end with NUL: what is granted, and a path. Refuses. */
 void grant_paths(const struct run *run, int ruleset);

@@ -3,12 +3,12 @@
  *
  * Three kinds of processes run this program's code:
  *
- *   launcher  the process that was started: checks, forks the keeper, hands signals on, gives the exit status
- *   keeper    its child, in a process group of its own (same session, so that the terminal stays): makes what the run
+ *   launcher  the process that was started: checks, forks the monitor, hands signals on, gives the exit status
+ *   monitor    its child, in a process group of its own (same session, so that the terminal stays): makes what the run
  *             needs, forks the child, keeps the time limit, watches mounts, cleans up, tells the launcher the status
- *   child     the keeper's child, in a session of its own: becomes bwrap, runc, runsc, docker, podman or sudo
+ *   child     the monitor's child, in a session of its own: becomes bwrap, runc, runsc, docker, podman or sudo
  *
- * Launcher and keeper are both subreapers. If one of them dies, however it dies, the other ends everything below it
+ * Launcher and monitor are both subreapers. If one of them dies, however it dies, the other ends everything below it
  * (`end_descendants`) and cleans up (`method->clean`, placeholders, run directory).
  */
 #ifndef LAUNCH_H
@@ -22,33 +22,10 @@
 #include <sys/types.h>
 
 #include "bytes.h"
+#include "log.h"
+#include "plan.h"
+#include "utils.h"
 
-enum { TIME_UP = 124, NOT_RUN = 125, KILLED = 137 }; /* exit statuses that are ours */
-
-/* ---- plan.c: `launch.plan` beside the program, rendered by launcher/plan.py, documented in docs/launcher.md.
- * A header "sandwright-launch\0" "1\0", then fields, each "name\0" "count\0" and count values that end with NUL, then
- * "end\0". The table of fields in plan.c and the one in plan.py are compared by a test. */
-struct words {
-    char **at; /* count words, then NULL; NULL while there are none */
-    size_t count;
-};
-
-struct plan {
-#define WORD(name) const char *name; /* NULL where the plan doesn't have it */
-#define WORDS(name) struct words name;
-#define NUMBER(name) long name; /* -1 where the plan doesn't have it, else at most 15 digits */
-#define PAIRS(name) struct words name;
-#define FLAG(name) bool name;
-#include "fields.h"
-#undef WORD
-#undef WORDS
-#undef PAIRS
-#undef NUMBER
-#undef FLAG
-};
-
-/* `text` is changed and has to stay. NULL, or what is wrong, with the field's name. */
-const char *plan_parse(char *text, size_t length, struct plan *plan);
 
 /* ---- one run */
 struct method;
@@ -61,19 +38,20 @@ struct run {
     char **command;         /* what to run, ends with NULL */
     const char *path;       /* PATH, without what the sandbox can write; also our own PATH from then on */
     const char *given_path; /* PATH as it was given, for the command */
-    struct words passed;    /* the variables that the policy passes on, as NAME=value, PATH as given */
+    struct strv passed;    /* the variables that the policy passes on, as NAME=value, PATH as given */
     const char *name;       /* "sandwright-" and ten letters or digits: of the run's directory and its container */
     const char *state;      /* absolute: the run's directory, <state>/runs/<name>; not made by all methods */
-    int lock;               /* of the project, -1 without: held by launcher and keeper */
+    int lock;               /* of the project, -1 without: held by launcher and monitor */
     bool terminal;          /* standard input and output are terminals */
     bool uncontrolled;      /* the command's sends no signals: the launcher makes them of keys (gVisor) */
-    pid_t launcher, keeper, child; /* child: known to the keeper only */
+    pid_t launcher, monitor, child; /* child: known to the monitor only */
     int child_handle;       /* its pidfd, -1 without */
-    int bell;               /* the keeper's: readable when the command has stopped, -1 without */
-    int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
-    struct watch *watch;    /* the keeper's: NULL without; it is asked how it ended, and the run ends with it */
-    unsigned proxy_address; /* the keeper's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
-    bool over;              /* the keeper's: what is left below it is the engine's, and ends by itself */
+    int stop_fd;               /* the monitor's: readable when the command has stopped, -1 without */
+    int wakes;              /* the monitor's: a descriptor of the method's that ends its sleep when readable, -1 without */
+    struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
+    const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
+    unsigned proxy_address; /* the monitor's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
+    bool over;              /* the monitor's: what is left below it is the engine's, and ends by itself */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
 
@@ -86,10 +64,10 @@ struct run {
 
 static inline bool has_kernel(const struct run *run) /* a kernel of the command's own */
 {
-    return OWN_KERNELS && run->plan.kernel != NULL;
+    return OWN_KERNELS && run->plan.vm.kernel != NULL;
 }
 
-/* What a method does. Each function may be NULL. `clean` and `end` are called in keeper or launcher, whatever was made
+/* What a method does. Each function may be NULL. `clean` and `end` are called in monitor or launcher, whatever was made
  * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
 struct method {
     const char *name;                         /* the plan's field `method` */
@@ -98,54 +76,33 @@ struct method {
     bool stateless;                           /* it makes no directory of the run: run->state may be NULL */
     bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
-    void (*prepare)(struct run *);            /* keeper: makes what is needed */
+    void (*prepare)(struct run *);            /* monitor: makes what is needed */
     void (*start)(struct run *);              /* child: execs; returns only if it can't */
-    void (*started)(struct run *);            /* keeper: the child has been forked (close your ends of pipes) */
-    void (*readable)(struct run *);           /* keeper: `wakes` is readable */
-    bool (*deliver)(struct run *, int);       /* keeper: hands a signal to the command (default: to the child); false:
+    void (*started)(struct run *);            /* monitor: the child has been forked (close your ends of pipes) */
+    void (*readable)(struct run *);           /* monitor: `wakes` is readable */
+    bool (*deliver)(struct run *, int);       /* monitor: hands a signal to the command (default: to the child); false:
                                                  nobody is there yet, it is tried again for 2 seconds */
-    void (*end)(struct run *);                /* keeper: the run has to end now (time, launcher gone); then the child and
+    void (*end)(struct run *);                /* monitor: the run has to end now (time, launcher gone); then the child and
                                                  all descendants are killed */
-    int (*status)(struct run *, int);         /* keeper: wait(2)'s status to the exit status; NULL: `exit_status` */
-    void (*clean)(struct run *);              /* keeper or launcher */
-    bool (*again)(struct run *);              /* keeper: nothing was run, and a new start may do (at most 3) */
+    int (*status)(struct run *, int);         /* monitor: wait(2)'s status to the exit status; NULL: `exit_status` */
+    void (*clean)(struct run *);              /* monitor or launcher */
+    bool (*again)(struct run *);              /* monitor: nothing was run, and a new start may do (at most 3) */
 };
 extern const struct method bwrap_method, runtime_method, engine_method, user_method, landlock_method;
-int exit_status(int status); /* 128 + n for signals */
-
-/* ---- say.c. All that is said begins with "sandbox: "; what is no printable ASCII is shown as ?. */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void say_again(int words); /* what another process has said to a file, which is closed */
-/* Says it and leaves with 125: in the launcher by exit, in the keeper after it has cleaned up, in a child by _exit. */
-_Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void refuse_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */
-extern void (*leave)(int status); /* never returns */
-
-/* ---- text.c: memory is never freed (a launcher is short of nothing), and its lack refuses. */
-void *take(size_t size); /* all zeros */
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void add(struct words *words, char *word);
-void add_all(struct words *words, const struct words *more);
-char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
-long number_in(const char *path); /* a file with a number, 0 without */
-int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
-bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
-int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
 
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
-void put_before(struct run *run, char *const *words, size_t count); /* the command */
-void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
 const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
 bool is_writable_inside(const struct run *run, const char *path);
+bool has_artifact(const struct run *run, const char *name); /* by the plan */
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
-void sha256(const void *data, size_t length, unsigned char digest[32]);
 
 /* ---- privileges.c: false and errno. No program can give new rights afterwards. */
 bool keep_capabilities(uint64_t kept);    /* a bit each, and no others */
+bool drop_capabilities(void);             /* all, now and later */
 uint64_t effective_capabilities(void);
 /* These groups and no others; `kept` stay in the bounding set, too. */
 bool become_account(uid_t user, gid_t group, const gid_t *groups, size_t count, uint64_t kept);
@@ -157,7 +114,7 @@ void check_text(const struct run *run, const char *taker); /* command and run->p
 
 /* ---- streams.c: the command gets pipes in place of files and devices (docs/launcher.md) */
 void stream_keys(struct run *run);    /* launcher: terminal rules; run->terminal */
-void relay_streams(struct run *run);  /* launcher, before the keeper is forked: starts relays, puts pipes at 0 to 2 */
+void relay_streams(struct run *run);  /* launcher, before the monitor is forked: starts relays, puts pipes at 0 to 2 */
 int end_relays(struct run *run, int status); /* launcher: all that was written is there, and 0 to 2 are what they were;
                                                 status, or 1 if it can't be */
 
@@ -165,28 +122,34 @@ int end_relays(struct run *run, int status); /* launcher: all that was written i
  * may. Without CAP_SYS_ADMIN nothing is done: this is a container, and they are its own. */
 void keep_devices(void);
 
-/* ---- places.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
-void choose_run_directory(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
-void make_run_directory(struct run *run, const char *method); /* keeper: with `owner`, who looks after it */
+/* ---- rundir.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
+void rundir_choose(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
+void rundir_make(struct run *run, const char *method); /* monitor: with `owner`, who looks after it */
 int open_without_links(int directory, const char *path, int flags, unsigned long resolve); /* by openat2(2), through no link */
-const char *make_ignored(const struct run *run); /* in that: a directory that Git passes over */
+const char *rundir_make_ignored(const struct run *run); /* in that: a directory that Git passes over */
 void remove_tree(const char *path);  /* never follows links, crosses no mounts */
 
 /* ---- placeholders.c */
 void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 10 s */
-void make_placeholders(struct run *run);  /* launcher or keeper, after the keeper is there */
+void make_placeholders(struct run *run);  /* launcher or monitor, after the monitor is there */
 /* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
 bool remove_placeholders(struct run *run, bool wait);
 
-/* ---- command.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
+/* ---- command.c: what is put before the command */
+void put_before(struct run *run, char *const *words, size_t count);
+void command_insert(struct run *run, char *const *words, size_t count); /* behind the program that runs inside */
+void init_command(struct run *run, const char *program, const char *stop_word);
+int make_stop_file(const char *path); /* whose reading is seen by what is given */
+
+/* ---- exec.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
 _Noreturn void exec_command(char **command, char *const *environment);
 
 /* ---- notify.c, confine.c. A process of its own counts what the filters refuse to all that runs inside, and, with
- * plan.supervised, answers its connect(2). */
+ * plan.sockets.supervised, answers its connect(2). */
 void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
-/* Launcher: puts `launch --confine` before the command, which finds three descriptors from this one on. */
+/* Launcher: the program inside confines itself first, and finds two descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
-void notify_start(struct run *run);        /* keeper, before each start of the child: forks the supervisor */
+void notify_start(struct run *run);        /* monitor, before each start of the child: forks the supervisor */
 /* Or: a socket at which a runtime of ours hands over the listener (`listenerPath` of its configuration). `apart`: it can't look
  * at our descriptors. NULL, having said why: nobody is there. */
 const char *notify_listen(struct run *run, bool apart);
@@ -194,16 +157,14 @@ int notify_asking(void);                   /* child: a new descriptor of the fil
 void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
 void notify_confine(void);                 /* or child, in place of --confine: loads the filters */
 int notify_channel(void);                  /* which it needs for that */
-void notify_started(void);                 /* keeper, after the child was forked */
-void notify_end(void);                     /* keeper */
-_Noreturn void confine(char **words);      /* inside */
-_Noreturn void restrict_main(char **words); /* restrict.c: a program of the host */
+void notify_started(void);                 /* monitor, after the child was forked */
+void notify_end(void);                     /* monitor */
 /* landlock: forks the command's process, in which alone it returns, with the supervisor's number; this one becomes the supervisor,
  * under the rules of `ruleset`, hands signals on and ends as the command did. */
 pid_t notify_above(const struct run *run, int ruleset);
 
-/* ---- main.c, keeper.c, process.c */
-enum { TO_DELIVER, BEGUN, STATUS, STOPPED }; /* between launcher and keeper: a signal; the child is started; its status; the
+/* ---- main.c, monitor.c, process.c */
+enum { TO_DELIVER, BEGUN, STATUS, STOPPED }; /* between launcher and monitor: a signal; the child is started; its status; the
                                              command has stopped */
 struct message {
     int kind, value;
@@ -212,54 +173,59 @@ void caught_signals(sigset_t *set);       /* what the launcher hands on: no sign
 void ignore_signals(void);                /* in what must not end by what ends the command */
 void restore_signals(void);               /* in what will be somebody else's program: as they were given to us */
 _Noreturn void keep(struct run *run, int socket);
-void tell_stopped(void);                  /* keeper: the command has stopped */
-bool launcher_there(void);                /* keeper: the launcher hasn't ended */
-long milliseconds(void);                  /* of a clock that nobody sets */
+void tell_stopped(void);                  /* monitor: the command has stopped */
+/* What a monitor knows of its launcher: `may_give_up` is called while something is waited for that is prepared. */
+struct launcher_link {
+    int socket;
+    bool gone, prepares;
+    unsigned long pending; /* signals that found nobody, by bits */
+    void (*may_give_up)(void);
+};
+enum { LAUNCHER_RETRY = 20 };             /* milliseconds between two tries to hand a signal on */
+void launcher_link(struct launcher_link *link);
+bool launcher_there(void);                /* monitor: it hasn't ended */
 size_t children_of(pid_t process, pid_t *found, size_t most);
 pid_t parent_of(pid_t process);           /* 0 without */
 void spare_children(void);                /* launcher: those that it has now aren't ended */
+void leave_alone(pid_t child);            /* it ends by itself, and nobody waits for it; 0: none */
 bool end_descendants(void);               /* kills all below this process; false if some can't be ended */
 /* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
  * `leave`; it has the signals of the caller, and standard descriptors of ours. */
 pid_t fork_child(int *handle);
 /* `time` in milliseconds. Closes `handle`; the exit status, -1: killed, as it took longer. */
 int wait_for(pid_t child, int handle, long time);
-/* Until it is, or until then (`milliseconds`): false. In a keeper that prepares, it doesn't come back when the run has to end. */
+/* Until it is, or until then (`milliseconds`): false. In a monitor that prepares, it doesn't come back when the run has to end. */
 bool wait_readable(int file, long until);
 /* A program of ours (argv[0] with its path) to its end, in at most `seconds`, without input: its exit status; -1 when it
  * can't be run or took longer. `output` (NULL: nowhere) is what it wrote, NUL behind it, with its `errors`, or they are shown nowhere. */
 int capture(char *const *argv, char **output, int seconds, bool errors);
-void lead_nowhere(int from, int to);      /* these descriptors of ours: to /dev/null, or refuses */
+void redirect_to_null(int from, int to);      /* these descriptors of ours: to /dev/null, or refuses */
 
 void lower_limit(int resource, unsigned long most, pid_t process, const char *name); /* 0: ours; or refuses */
 
 /* ---- init.c: what starts the command inside */
 _Noreturn void init_main(char **words);
-_Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names says */
-_Noreturn void init_here(int bell, char **command, char *const *variables); /* without a program between */
-void init_command(struct run *run, const char *program, const char *bell_word); /* puts it before the command */
+_Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names.patterns says */
+_Noreturn void init_here(int stop_fd, char **command, char *const *variables); /* without a program between */
 void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */
 void job_begin(pid_t job);                /* both sides of a fork: 0 in the child */
 void job_signal(pid_t job, int number, bool *stopped);
-int make_bell(const char *path);          /* a file, whose reading is seen by what is given */
 
-/* ---- vm.c: a kernel of the command's own (plan.kernel), in bubblewrap's sandbox */
+/* ---- vm.c: a kernel of the command's own (plan.vm.kernel), in bubblewrap's sandbox */
 const char *vm_guest(const struct run *run); /* the first program there, an artifact that was looked at: its path */
-/* Launcher: puts `INIT --vm ...` before the command, and what it needs into bubblewrap's arguments. */
-void vm_command(struct run *run, struct words *given, const char *init, const char *bell_word, const char *filter,
+/* Launcher: puts `INIT ...` (launch-vm) before the command, and what it needs into bubblewrap's arguments. */
+void vm_command(struct run *run, struct strv *given, const char *init, const char *stop_word, const char *filter,
                 const char *ways);
-_Noreturn void vm_main(char **words);     /* the first process of bubblewrap's sandbox */
-/* Or under landlock, child: the same, with the `program` of the kernel. `bell` is -1 without; `own` is a directory of the run's. */
-_Noreturn void vm_here(struct run *run, int bell, int ways, const char *program, const char *own, char *const *variables);
-_Noreturn void snapshot_main(char **words); /* qemu.c */
+/* vm_landlock.c, child: the same here, with the `program` of the kernel. `stop_fd` is -1 without; `own` is a directory of the run's. */
+_Noreturn void vm_here(struct run *run, int stop_fd, int ways, const char *program, const char *own, char *const *variables);
 
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */
 void terminal_begin(struct run *run);     /* launcher, after it */
-void terminal_give(struct run *run);      /* keeper: at 0 to 2, in place of ours */
+void terminal_give(struct run *run);      /* monitor: at 0 to 2, in place of ours */
 void terminal_control(const struct run *run); /* child: a session, which it controls */
 void terminal_restore(void);              /* ours is as it was */
-void terminal_stop(int socket);           /* the launcher stops until it is continued, unless the keeper has said more */
+void terminal_stop(int socket);           /* the launcher stops until it is continued, unless the monitor has said more */
 void terminal_continue(void);             /* it was, or may have been */
 void terminal_resize(void);
 size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at most 2, and how many milliseconds */
@@ -286,18 +252,17 @@ struct watch {
 };
 void watch_start(struct run *run, struct watch *watch);
 bool watch_mounted(struct watch *watch); /* waits for its word */
-bool watch_leaves(pid_t process);        /* it has said that all was well: nobody waits for it */
 int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
-/* ---- after.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
-void take_after(void);                /* launcher: the first call of main; takes the variable out of the environment */
-int after_journal(void);              /* launcher: where refusals are told of at once; -1: nowhere */
+/* ---- post_run.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
+void post_run_take(void);                /* launcher: the first call of main; takes the variable out of the environment */
+int post_run_journal(void);              /* launcher: where refusals are told of at once; -1: nowhere */
 _Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
                                          `leave` is this, too, in the launcher. Blocked signals may stay so. */
 
 /* ---- egress.c: the way to the proxy ($SANDWRIGHT_EGRESS) */
 void egress_check(struct run *run);                            /* launcher */
-bool egress_open(struct run *run, pid_t process, bool wait);   /* keeper or child; says why not */
+bool egress_open(struct run *run, pid_t process, bool wait);   /* monitor or child; says why not */
 void egress_close(struct run *run);
 /* Launcher: the port of the host's loopback at which the proxy listens, and what has to be said to it first; or refuses. */
 const char *egress_greeting(int *port);
@@ -305,30 +270,29 @@ const char *egress_greeting(int *port);
 /* ---- ports.c: network.expose and network.localhost */
 bool ports_wanted(const struct run *run);
 void ports_check(struct run *run);   /* launcher: listens on the host's ports, or refuses */
-void ports_release(void);            /* launcher: its keeper has them */
-void ports_start(struct run *run);   /* keeper, before the child */
+void ports_release(void);            /* launcher: its monitor has them */
+void ports_start(struct run *run);   /* monitor, before the child */
 int network_of(pid_t process);       /* its network namespace; -1 and errno */
 /* Keeper or child, which closes `network`: false, having said why. `waits`: somebody else brings the loopback up there. */
 bool ports_open(int network, bool waits);
 
 /* ---- authorities.c: the host's certificates of authorities, for an image's root */
-const char *authorities_copy(const struct run *run); /* keeper: a file in the run's directory; NULL: the image's stay */
+const char *authorities_copy(const struct run *run); /* monitor: a file in the run's directory; NULL: the image's stay */
 /* Those of the places that an unpacked `image` has, links followed; all of them without one. */
-struct words authorities_in(const struct words *asked, const char *image);
+struct strv authorities_in(const struct strv *asked, const char *image);
 char *only_certificates(const char *content, size_t length); /* of PEM; NULL without any */
 
-/* ---- keystore.c, keeper: a file in the run's directory, with the certificates that are in `copy`, for Java */
-const char *authorities_store(const struct run *run, const char *copy);
-char *java_keystore(const char *certificates, size_t *length); /* of PEM that has nothing else */
+/* Where the key store of the same, for Java, lies inside; `path` gets the artifact, NULL without one. */
+struct strv authorities_stores(const struct run *run, const char *image, const char **path);
 
-/* ---- imagefiles.c, keeper: places inside, and after each the file that lies over the image's; adds to run->passed */
-struct words image_files(struct run *run, const char *image);
+/* ---- imagefiles.c, monitor: places inside, and after each the file that lies over the image's; adds to run->passed */
+struct strv image_files(struct run *run, const char *image);
 
-/* ---- names.c: names that lead through the proxy */
-enum { NAMES_MESSAGE = 512 };
-bool names_wanted(const struct run *run);
-/* What a resolver says to a question, in `answer` of NAMES_MESSAGE bytes: its length, 0 for nothing. `names` have addresses. */
-size_t names_answer(const struct words *patterns, struct words *names, const unsigned char *question, size_t length,
+/* ---- dns.c: names that lead through the proxy */
+enum { DNS_MESSAGE = 512 };
+bool dns_wanted(const struct run *run);
+/* What a resolver says to a question, in `answer` of DNS_MESSAGE bytes: its length, 0 for nothing. `names` have addresses. */
+size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigned char *question, size_t length,
                     unsigned char *answer);
 
 /* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */

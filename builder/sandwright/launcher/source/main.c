@@ -1,10 +1,4 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
- * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
- * launch --confine MODE PROGRAM CHANNEL FILTER COMMAND ...: what of it runs inside (confine.c).
- * launch --wall RULES OWN ... -- --init or --confine ...: the same behind a second wall (wall.c).
- * launch --restrict RULE ... -- COMMAND ...: a program of the host under Landlock and a filter (restrict.c).
- * launch --vm ...: what starts a kernel of the command's own (vm.c).
- * launch --snapshot ...: a machine that QEMU restores from then on (qemu.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "denied.h"
+#include "refusals.h"
 #include "landlock.h"
 #include "launch.h"
 
-static struct run run = {.child_handle = -1, .wakes = -1, .bell = -1, .lock = -1};
+static struct run run = {.child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1};
 static bool relayed, begun;
 enum { TELLING = 200 }; /* milliseconds until what was refused is told, where somebody wants that at once */
 
@@ -38,7 +32,7 @@ static void fill_standard(void)
     int file;
     while ((file = open("/dev/null", O_RDWR | O_CLOEXEC)) < 3)
         if (file < 0 || fcntl(file, F_SETFD, 0) != 0)
-            refuse_errno("/dev/null");
+            die_errno("/dev/null");
     close(file);
 }
 
@@ -50,71 +44,71 @@ static void read_plan(void)
     ssize_t got = readlink("/proc/self/exe", own, sizeof own - 1);
     char *slash = got > 0 ? strrchr(own, '/') : NULL;
     if (slash == NULL)
-        refuse_errno("/proc/self/exe can't be read");
+        die_errno("/proc/self/exe can't be read");
     slash[slash == own ? 1 : 0] = '\0';
     run.directory = own;
     run.artifacts = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
     size_t length;
     char *content = read_file(run.artifacts, "launch.plan", 1 << 26, &length);
     if (content == NULL)
-        refuse_errno("%s/launch.plan can't be read", own);
+        die_errno("%s/launch.plan can't be read", own);
     const char *fault = plan_parse(content, length, &run.plan);
     if (fault != NULL)
-        refuse("%s/launch.plan: %s", own, fault);
+        die("%s/launch.plan: %s", own, fault);
     for (size_t index = 0; index < sizeof methods / sizeof *methods; index++)
         if (run.plan.method != NULL && strcmp(run.plan.method, methods[index]->name) == 0)
             run.method = methods[index];
     if (run.method == NULL)
-        refuse("%s/launch.plan: method: not known", own);
-    if (run.plan.kernel != NULL && !OWN_KERNELS)
-        refuse("vm runs on amd64 only");
+        die("%s/launch.plan: method: not known", own);
+    if (run.plan.vm.kernel != NULL && !OWN_KERNELS)
+        die("vm runs on amd64 only");
 }
 
 static _Noreturn void uncover(void)
 {
-    choose_run_directory(&run);
+    rundir_choose(&run);
     exit(remove_placeholders(&run, true) ? 0 : 1);
 }
 
 static void check(int count, char **words)
 {
     if (count < 2)
-        refuse("give a command to run");
+        die("give a command to run");
     run.command = words + 1;
     check_descriptors(&run);
     check_path(&run);
     check_artifacts(&run);
     check_paths(&run);
     if (run.plan.refused != NULL)
-        refuse("%s", run.plan.refused);
+        die("%s", run.plan.refused);
     choose_environment(&run);
     stream_keys(&run);
     if (run.method->check != NULL)
         run.method->check(&run);
     lock_project(&run);
-    choose_run_directory(&run);
+    rundir_choose(&run);
     relay_streams(&run);
     relayed = true;
     ports_check(&run);
 }
 
-static pid_t fork_keeper(int sockets[2])
+static pid_t fork_monitor(int sockets[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0)
-        refuse_errno("no socket can be made");
+        die_errno("no socket can be made");
     spare_children();
-    pid_t keeper = fork();
-    if (keeper < 0)
-        refuse_errno("no process can be made");
-    if (keeper == 0) {
+    pid_t monitor = fork();
+    if (monitor < 0)
+        die_errno("no process can be made");
+    if (monitor == 0) {
         close(sockets[0]);
         keep(&run, sockets[1]);
     }
     close(sockets[1]);
-    return keeper;
+    return monitor;
 }
 
-static void tell_keeper(int socket, int number)
+static void tell_monitor(int socket, int number)
 {
     struct message message = {TO_DELIVER, number};
     (void)!send(socket, &message, sizeof message, MSG_NOSIGNAL);
@@ -129,14 +123,14 @@ static void hand_on(int socket, int number, bool terminal)
         terminal_continue();
     if (number == SIGCHLD || (number == SIGWINCH && terminal && !run.uncontrolled))
         return;
-    tell_keeper(socket, number);
+    tell_monitor(socket, number);
     if (number == SIGTSTP && !terminal) {
         terminal_stop(socket);
-        tell_keeper(socket, SIGCONT);
+        tell_monitor(socket, SIGCONT);
     }
 }
 
-/* The keeper's word, or -1 when it ended without one. */
+/* The monitor's word, or -1 when it ended without one. */
 static int see_through(int socket, int signals, bool terminal, int journal)
 {
     int status = -1, ended, most, key;
@@ -144,38 +138,38 @@ static int see_through(int socket, int signals, bool terminal, int journal)
         struct pollfd each[4] = {{.fd = signals, .events = POLLIN}, {.fd = socket, .events = POLLIN}};
         size_t copied = terminal_wait(each + 2, &most);
         if (journal >= 0) {
-            denied_tell(journal);
+            refusals_report(journal);
             most = most < 0 || most > TELLING ? TELLING : most;
         }
         if (poll(each, 2 + copied, most) < 0 && errno != EINTR)
-            refuse_errno("what runs can't be waited for");
+            die_errno("what runs can't be waited for");
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof info) == sizeof info)
             hand_on(socket, (int)info.ssi_signo, terminal);
         if (copied > 0)
             terminal_copy(each + 2);
         if (run.uncontrolled && (key = terminal_signal()) != 0)
-            tell_keeper(socket, key);
-        over = waitpid(run.keeper, &ended, WNOHANG) == run.keeper;
+            tell_monitor(socket, key);
+        over = waitpid(run.monitor, &ended, WNOHANG) == run.monitor;
         struct message message;
         ssize_t got;
-        /* What the keeper hasn't read when it exits is told first, as a reset, and once (unix(7)). */
+        /* What the monitor hasn't read when it exits is told first, as a reset, and once (unix(7)). */
         while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
             begun = begun || (got > 0 && message.kind == BEGUN);
             status = got > 0 && message.kind == STATUS ? message.value : status;
             if (got > 0 && message.kind == STOPPED && terminal && !over) {
                 terminal_stop(socket);
-                tell_keeper(socket, SIGCONT);
+                tell_monitor(socket, SIGCONT);
                 break; /* signals come first */
             }
         }
         if (got == 0 && !over) /* its end has come, or will at once */
-            over = waitpid(run.keeper, &ended, 0) == run.keeper;
+            over = waitpid(run.monitor, &ended, 0) == run.monitor;
     }
     return status;
 }
 
-/* The keeper has ended, and its children are ours. */
+/* The monitor has ended, and its children are ours. */
 static int clean_up(void)
 {
     bool all = end_descendants();
@@ -183,35 +177,18 @@ static int clean_up(void)
         run.method->clean(&run);
     remove_placeholders(&run, true);
     terminal_restore();
-    say("what looks after the run was ended: so is the run%s", all ? "" : ", but not all of its processes");
+    warn("what looks after the run was ended: so is the run%s", all ? "" : ", but not all of its processes");
     return begun ? KILLED : NOT_RUN;
 }
 
 int main(int count, char **words)
 {
-    if (count > 1 && strcmp(words[1], "--wall") == 0) {
-        char **behind = wall_inside(words + 2);
-        count -= (int)(behind - words);
-        words = behind;
-    }
-    if (count > 1 && strcmp(words[1], "--init") == 0)
-        init_main(words + 2);
-    if (count > 1 && strcmp(words[1], "--init-named") == 0)
-        init_named(words + 2);
-    if (count > 2 && strcmp(words[1], "--confine") == 0)
-        confine(words + 2);
-    if (count > 2 && strcmp(words[1], "--restrict") == 0)
-        restrict_main(words + 2);
-    if (OWN_KERNELS && count > 1 && strcmp(words[1], "--vm") == 0)
-        vm_main(words + 2);
-    if (OWN_KERNELS && count > 1 && strcmp(words[1], "--snapshot") == 0)
-        snapshot_main(words + 2);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);
     if (!as_root) {
         leave = leave_launcher;
-        take_after();
+        post_run_take();
     }
     fill_standard();
     read_plan();
@@ -221,20 +198,20 @@ int main(int count, char **words)
         user_as_root(&run, words + 2);
     check(count, words);
     run.launcher = getpid();
-    int journal = after_journal();
+    int journal = post_run_journal();
     bool terminal = terminal_open(&run);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        refuse_errno("the processes of the run can't be held");
+        die_errno("the processes of the run can't be held");
     int sockets[2], signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        refuse_errno("signals can't be received");
-    run.keeper = fork_keeper(sockets);
+        die_errno("signals can't be received");
+    run.monitor = fork_monitor(sockets);
     ports_release();
     if (terminal)
         terminal_begin(&run);
     int status = see_through(sockets[0], signals, terminal, journal);
     if (journal >= 0)
-        denied_tell(journal);
+        refusals_report(journal);
     terminal_drain();
     leave_launcher(status < 0 ? clean_up() : status);
 }

@@ -28,10 +28,10 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
-static int program = -1, ends[2] = {-1, -1}, handle = -1;
-static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
-static pid_t keeper;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
+static struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
+static int ends[2] = {-1, -1}, handle = -1;
+static int at; /* the descriptor inside at which the socket to us is, and behind it the filter */
+static pid_t monitor;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
 static pid_t supervisor;
 
 /* ---- the start */
@@ -66,7 +66,7 @@ static pid_t take_listener(int channel)
 static void drop_rights(void)
 {
     if (!keep_capabilities(effective_capabilities() & 1ULL << CAP_SYS_PTRACE))
-        refuse_errno("rights can't be given up");
+        die_errno("rights can't be given up");
 }
 
 static void learn_network(int process)
@@ -74,12 +74,12 @@ static void learn_network(int process)
     struct stat own, there;
     socklen_t length = sizeof served.broker.network;
     if (stat("/proc/self/ns/net", &own) != 0 || fstatat(process, "ns/net", &there, 0) != 0)
-        refuse_errno("the sandbox's network can't be looked at");
+        die_errno("the sandbox's network can't be looked at");
     if (own.st_dev == there.st_dev && own.st_ino == there.st_ino)
-        refuse("the sandbox has no network of its own, by which its Unix sockets are known");
+        die("the sandbox has no network of its own, by which its Unix sockets are known");
     if ((served.broker.inside = diag_open_at(process)) < 0 || (served.broker.outside = diag_open()) < 0 ||
         diag_listens(served.broker.inside, 0, 0) != 0 || diag_listens(served.broker.outside, 0, 0) != 0)
-        refuse("connections can't be supervised, as network.own_sockets needs it: this kernel has no unix_diag");
+        die("connections can't be supervised, as network.own_sockets needs it: this kernel has no unix_diag");
     if (getsockopt(served.broker.inside, SOL_SOCKET, SO_NETNS_COOKIE, &served.broker.network, &length) != 0)
         served.broker.network = 0;
 }
@@ -87,14 +87,14 @@ static void learn_network(int process)
 /* `own`: sockets of the sandbox are connected to, and not those listed alone. */
 static void look_into(pid_t first, bool own)
 {
-    int process = open(text("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int process = open(xasprintf("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
     int there = (int)syscall(SYS_pidfd_open, first, 0);
     if (process >= 0 && own)
         learn_network(process);
     drop_rights();
-    int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at + 1, 0);
+    int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at, 0);
     if (process < 0 || copied < 0)
-        refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
+        die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
     close(copied);
     close(there);
     close(process);
@@ -109,19 +109,19 @@ static int accept_runtime(int socket)
     while ((channel = accept4(socket, NULL, NULL, SOCK_CLOEXEC)) < 0 && errno == EINTR)
         ;
     if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
-        refuse_errno("what is refused can't be told");
+        die_errno("what is refused can't be told");
     pid_t above = who.pid;
-    while (above > 1 && above != keeper)
+    while (above > 1 && above != monitor)
         above = parent_of(above);
-    if (who.uid != geteuid() || above != keeper)
-        refuse("what is refused can't be told: process %d connected, and is none of the run's", (int)who.pid);
+    if (who.uid != geteuid() || above != monitor)
+        die("what is refused can't be told: process %d connected, and is none of the run's", (int)who.pid);
     close(socket);
     return channel;
 }
 
 static void serve(int channel, bool own)
 {
-    if (keeper != 0)
+    if (monitor != 0)
         channel = accept_runtime(channel);
     pid_t first = take_listener(channel);
     if (first <= 0)
@@ -132,23 +132,23 @@ static void serve(int channel, bool own)
         look_into(first, own);
     else
         drop_rights();
-    if (!calls_begin() || (keeper == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
+    if (!notify_threads_start(&served) || (monitor == 0 && send(channel, "", 1, MSG_NOSIGNAL) != 1))
         _exit(NOT_RUN);
     close(channel);
-    calls_look_after(NULL);
+    notify_threads_watch(NULL);
 }
 
 /* Those of the policy, and the bridge's where it is reached so. */
 static void list_sockets(const struct run *run)
 {
-    struct words paths = {0};
-    add_all(&paths, &run->plan.host_sockets);
-    if (run->plan.shims && !run->plan.shims_loopback)
-        add(&paths, text("%s/socket", getenv("SANDWRIGHT_SHIMS")));
-    if (run->plan.shims_loopback)
-        served.broker.tried = text("%s/socket", shims_place(run));
+    struct strv paths = {0};
+    strv_extend(&paths, &run->plan.sockets.host);
+    if (run->plan.shims.enabled && !run->plan.shims.loopback)
+        strv_push(&paths, xasprintf("%s/socket", getenv("SANDWRIGHT_SHIMS")));
+    if (run->plan.shims.loopback)
+        served.broker.tried = xasprintf("%s/socket", shims_place(run));
     served.broker.count = paths.count;
-    served.broker.listed = take(served.broker.count * sizeof *served.broker.listed);
+    served.broker.listed = xcalloc(served.broker.count * sizeof *served.broker.listed);
     for (size_t index = 0; index < served.broker.count; index++)
         served.broker.listed[index] = (struct listed){paths.at[index], open_without_links(AT_FDCWD, paths.at[index], O_PATH, 0)};
 }
@@ -157,7 +157,7 @@ static void stand_apart(void)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nowhere < 0 || dup2(nowhere, 0) < 0 || dup2(nowhere, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
-        refuse_errno("what looks after the sandbox's sockets can't be started");
+        die_errno("what looks after the sandbox's sockets can't be started");
     close_others(&ends[0], 1);
 }
 
@@ -169,7 +169,7 @@ static _Noreturn void supervise(const struct run *run)
     stand_apart();
     if (served.connects)
         list_sockets(run);
-    serve(ends[0], run->plan.own_sockets);
+    serve(ends[0], run->plan.sockets.own);
     _exit(0);
 }
 
@@ -208,7 +208,7 @@ static _Noreturn void attend(pid_t command, const sigset_t *signals)
 
 static bool can_look_into(pid_t process)
 {
-    int memory = open(text("/proc/%d/mem", (int)process), O_RDONLY | O_CLOEXEC);
+    int memory = open(xasprintf("/proc/%d/mem", (int)process), O_RDONLY | O_CLOEXEC);
     if (memory >= 0)
         close(memory);
     return memory >= 0;
@@ -222,15 +222,15 @@ static void serve_below(int channel)
     if (first <= 0)
         return; /* it has ended, having said why */
     if (served.broker.names && !can_look_into(first))
-        refuse("the files of a kernel of its own can't be looked after here (ptrace(2))");
+        die("the files of a kernel of its own can't be looked after here (ptrace(2))");
     if (!served.broker.names && (!can_look_into(first) || (served.broker.outside = diag_open()) < 0 ||
                                     diag_listens(served.broker.outside, 0, 0) != 0))
-        refuse("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
+        die("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
                "localhost and mode: proxy need it");
-    if (!calls_begin() || pthread_create(&looking, NULL, calls_look_after, NULL) != 0)
-        refuse("connections can't be supervised: no thread can be made");
+    if (!notify_threads_start(&served) || pthread_create(&looking, NULL, notify_threads_watch, NULL) != 0)
+        die("connections can't be supervised: no thread can be made");
     if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
-        say("the command has ended before it was started");
+        warn("the command has ended before it was started");
     close(channel);
 }
 
@@ -245,20 +245,20 @@ static bool tells_who(int socket)
 static void make_channel(void)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || !tells_who(ends[0]))
-        refuse_errno("what looks after the sandbox's sockets can't be started");
+        die_errno("what looks after the sandbox's sockets can't be started");
 }
 
 static void be_above(const struct run *run)
 {
     served.broker.keeps = true;
     served.broker.names = has_kernel(run);
-    served.broker.own = run->plan.own_sockets;
-    served.broker.connects = &run->plan.ports_connect;
-    served.broker.binds = &run->plan.ports_bind;
+    served.broker.own = run->plan.sockets.own;
+    served.broker.connects = &run->plan.landlock.ports_connect;
+    served.broker.binds = &run->plan.landlock.ports_bind;
     served.broker.greeting = run->plan.proxy ? egress_greeting(&served.broker.proxy_port) : NULL;
     make_channel();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        refuse_errno("the processes of the run can't be held");
+        die_errno("the processes of the run can't be held");
 }
 
 pid_t notify_above(const struct run *run, int ruleset)
@@ -274,7 +274,7 @@ pid_t notify_above(const struct run *run, int ruleset)
     landlock_enter(ruleset);
     pid_t command = fork();
     if (command < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     if (command == 0) {
         sigaction(SIGCHLD, &before, NULL);
         sigprocmask(SIG_SETMASK, &given, NULL);
@@ -289,40 +289,32 @@ pid_t notify_above(const struct run *run, int ruleset)
     attend(command, &all);
 }
 
-/* ---- launcher, keeper and child */
+/* ---- launcher, monitor and child */
 void notify_filter(const struct run *run, const char *name)
 {
     size_t length;
     const char *content = checked_artifact(run, name, &length);
     if (!filter_parse(content, length, &served.filters[served.filter_count++]))
-        refuse("%s/%s: not of a kind whose refusals can be told", run->directory, name);
+        die("%s/%s: not of a kind whose refusals can be told", run->directory, name);
 }
 
 void notify_command(struct run *run, int descriptor)
 {
-    struct words command = {0};
     notify_filter(run, "seccomp.bpf");
-    denied_share();
+    refusals_share();
     if ((served.recording = record_file() != NULL))
         recorded_share();
-    served.connects = run->plan.supervised;
+    served.connects = run->plan.sockets.supervised;
     at = descriptor;
-    add(&command, text("/proc/self/fd/%d", at));
-    add(&command, text("--confine"));
-    add(&command, served.connects ? "connects" : "counts");
-    add(&command, text("%d", at));
-    add(&command, text("%d", at + 1));
-    add(&command, text("%d", at + 2));
-    for (char **word = run->command; *word != NULL; word++)
-        add(&command, *word);
-    run->command = command.at;
+    char *const words[] = {"--confine", served.connects ? "connects" : "counts", xasprintf("%d", at), xasprintf("%d", at + 1)};
+    command_insert(run, words, sizeof words / sizeof *words);
 }
 
 static void fork_supervisor(struct run *run)
 {
     supervisor = fork_child(&handle);
     if (supervisor < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     if (supervisor == 0)
         supervise(run);
     close(ends[0]);
@@ -332,9 +324,6 @@ static void fork_supervisor(struct run *run)
 void notify_start(struct run *run)
 {
     notify_end();
-    program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-    if (program < 0)
-        refuse_errno("what looks after the sandbox's sockets can't be started");
     make_channel();
     fork_supervisor(run);
 }
@@ -344,21 +333,21 @@ void notify_start(struct run *run)
 const char *notify_listen(struct run *run, bool apart)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = text("%s/listener", run->state);
+    const char *path = xasprintf("%s/listener", run->state);
     int directory = open(run->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (strlen(path) >= sizeof address.sun_path) {
         if (apart) {
-            say("what is refused can't be told: %s is too long", path);
+            warn("what is refused can't be told: %s is too long", path);
             return NULL;
         }
-        path = text("/proc/%d/fd/%d/listener", (int)getpid(), directory);
+        path = xasprintf("/proc/%d/fd/%d/listener", (int)getpid(), directory);
     }
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/listener", directory);
     ends[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (directory < 0 || ends[0] < 0 || !tells_who(ends[0]) ||
         bind(ends[0], (struct sockaddr *)&address, sizeof address) != 0 || listen(ends[0], 1) != 0)
-        refuse_errno("nothing can be told of what is refused");
-    keeper = getpid();
+        die_errno("nothing can be told of what is refused");
+    monitor = getpid();
     fork_supervisor(run);
     return path;
 }
@@ -384,20 +373,19 @@ int notify_channel(void)
 void notify_hand_over(void)
 {
     const struct program whole = served.recording ? record_ask(&served.filters[0], served.connects) : served.filters[0];
-    /* Above all, as one may be where the other goes. */
-    int files[] = {program, ends[1], memory_file("filter", whole.at, whole.count * sizeof *whole.at)};
-    for (int index = 0; index < 3; index++)
-        files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 3);
-    for (int index = 0; index < 3; index++)
+    /* Above both, as one may be where the other goes. */
+    int files[] = {ends[1], memory_file("filter", whole.at, whole.count * sizeof *whole.at)};
+    for (int index = 0; index < 2; index++)
+        files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 2);
+    for (int index = 0; index < 2; index++)
         if (files[index] < 0 || dup2(files[index], at + index) < 0)
-            refuse_errno("the sandbox can't be given what confines it");
+            die_errno("the sandbox can't be given what confines it");
 }
 
 void notify_started(void)
 {
-    close(program);
     close(ends[1]);
-    program = ends[1] = -1;
+    ends[1] = -1;
 }
 
 void notify_end(void)

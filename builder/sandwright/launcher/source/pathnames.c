@@ -37,7 +37,7 @@ static void except(const char *path, enum access access, bool below)
 void paths_prepare(const struct run *run, const char *program, const char *guest, const char *own)
 {
     struct statfs place;
-    plan = checked_mount_plan(run);
+    plan = watch_plan_checked(run);
     except(program, ACCESS_READ, false);
     except(guest, ACCESS_READ, false);
     except(own, ACCESS_CHANGE, true);

@@ -25,7 +25,7 @@
 #include <utime.h>
 
 #include "broker.h"
-#include "denied.h"
+#include "refusals.h"
 #include "launch.h"
 #include "paths.h"
 
@@ -89,7 +89,7 @@ static int open_through_links(const char *path)
     static const char gone[] = " (deleted)";
     char found[PATH_MAX], place[32];
     struct stat status;
-    int file = open(path, O_PATH | O_CLOEXEC);
+    _cleanup_close_ int file = open(path, O_PATH | O_CLOEXEC);
     snprintf(place, sizeof place, "/proc/self/fd/%d", file);
     ssize_t length = file < 0 ? -1 : readlink(place, found, sizeof found - 1);
     int opened = -1;
@@ -101,10 +101,6 @@ static int open_through_links(const char *path)
         if (!removed && access_to(found) >= ACCESS_READ)
             opened = open(place, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     }
-    int fault = errno;
-    if (file >= 0)
-        close(file);
-    errno = fault;
     return opened;
 }
 
@@ -152,23 +148,19 @@ static int change_mode(const struct name *name, mode_t mode)
 {
     char place[32];
     struct stat status;
-    int file = openat(name->above, name->last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int file = openat(name->above, name->last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0)
         return errno;
     snprintf(place, sizeof place, "/proc/self/fd/%d", file);
-    int fault = fstat(file, &status) != 0 ? errno : S_ISLNK(status.st_mode) ? EOPNOTSUPP : done(chmod(place, mode & 07777));
-    close(file);
-    return fault;
+    return fstat(file, &status) != 0 ? errno : S_ISLNK(status.st_mode) ? EOPNOTSUPP : done(chmod(place, mode & 07777));
 }
 
 static int cut(const struct name *name, off_t length)
 {
-    int file = openat(name->above, name->last, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_close_ int file = openat(name->above, name->last, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0)
         return errno;
-    int fault = !is_plain(file, name) ? EINVAL : done(ftruncate(file, length));
-    close(file);
-    return fault;
+    return !is_plain(file, name) ? EINVAL : done(ftruncate(file, length));
 }
 
 /* NULL: now. */

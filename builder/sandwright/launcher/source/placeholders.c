@@ -56,7 +56,7 @@ static int directory_of(const struct plan *plan, const char *path)
                                        inside ? RESOLVE_BENEATH : 0);
     if (directory < 0)
         return -1;
-    struct parent *parent = take(sizeof *parent);
+    struct parent *parent = xcalloc(sizeof *parent);
     *parent = (struct parent){path, directory, parents};
     parents = parent;
     return directory;
@@ -67,7 +67,7 @@ static struct place place_of(const struct plan *plan, const char *path, const ch
     const char *slash = strrchr(path, '/');
     if (slash == NULL)
         return (struct place){path, path, line, -1};
-    const char *above = slash == path ? "/" : text("%.*s", (int)(slash - path), path);
+    const char *above = slash == path ? "/" : xasprintf("%.*s", (int)(slash - path), path);
     return (struct place){path, slash + 1, line, directory_of(plan, above)};
 }
 
@@ -128,9 +128,9 @@ static bool is_empty(const struct place *place)
 static _Noreturn void refuse_place(const struct place *place, int fault)
 {
     if (fault == EROFS || fault == EACCES || fault == EPERM)
-        refuse("%.*s can't be written, though the policy lets it be: name it under filesystem.readonly",
+        die("%.*s can't be written, though the policy lets it be: name it under filesystem.readonly",
                (int)(place->name - 1 - place->path), place->path);
-    refuse("%s can't be made, and so somebody inside could make it", place->path);
+    die("%s can't be made, and so somebody inside could make it", place->path);
 }
 
 static int make(const struct place *place)
@@ -138,7 +138,7 @@ static int make(const struct place *place)
     mode_t mask = umask(0);
     int done = place->line == NULL ? mkdirat(place->directory, place->name, 01555)
                : *place->line == '\0' ? mknodat(place->directory, place->name, S_IFREG | 0444, 0)
-                                      : write_file(place->directory, place->name, text("%s\n", place->line),
+                                      : write_file(place->directory, place->name, xasprintf("%s\n", place->line),
                                                    strlen(place->line) + 1, 0444);
     int fault = done == 0 ? 0 : errno;
     umask(mask);
@@ -155,7 +155,7 @@ static void check_made(const struct place *place, bool by_us)
     if (!by_us || place->line != NULL || fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISDIR(status.st_mode))
         refuse_place(place, 0);
-    struct made *made = take(sizeof *made);
+    struct made *made = xcalloc(sizeof *made);
     *made = (struct made){status.st_dev, status.st_ino, modeless};
     modeless = made;
 }
@@ -174,7 +174,7 @@ static void look(const struct place *place)
     if (state == HALF)
         unlinkat(place->directory, place->name, 0);
     if (state == OTHERS || (state == OURS && place->line == NULL && !is_empty(place)))
-        refuse("%s appeared after this was rendered: render it again", place->path);
+        die("%s appeared after this was rendered: render it again", place->path);
 }
 
 static void ensure(const struct place *place)
@@ -196,7 +196,7 @@ static void discard(const struct place *place)
 
 /* ---- all of a list: files, as `refs` may not be there without `commondir`, and then directories; removed backwards */
 struct list {
-    struct words directories, files;
+    struct strv directories, files;
 };
 
 static struct place nth(const struct plan *plan, const struct list *list, size_t index)
@@ -236,12 +236,12 @@ static char *written(const struct list *list, size_t *length)
 static struct list parsed(char *content, size_t length)
 {
     struct list list = {0};
-    struct words *words = &list.directories;
+    struct strv *words = &list.directories;
     for (char *at = content; at < content + length; at += strlen(at) + 1)
         if (*at == '\0' && words == &list.directories)
             words = &list.files;
         else if (words == &list.files || *at == '/')
-            add(words, at);
+            strv_push(words, at);
     return list;
 }
 
@@ -251,7 +251,7 @@ static const char *digest_of(const char *content, size_t length)
     unsigned long first;
     sha256(content, length, digest);
     memcpy(&first, digest, sizeof first);
-    return text("%016lx", first);
+    return xasprintf("%016lx", first);
 }
 
 /* Where they are, as the run's directory is in `runs` beside it; -1 without. */
@@ -260,7 +260,7 @@ static int open_lists(const struct run *run)
     const char *slash = run->state == NULL ? NULL : strstr(run->state, "/runs/sandwright-");
     if (slash == NULL)
         return -1;
-    const char *path = text("%.*s/placeholders", (int)(slash - run->state), run->state);
+    const char *path = xasprintf("%.*s/placeholders", (int)(slash - run->state), run->state);
     mkdir(path, 0700);
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -271,7 +271,7 @@ static void write_list(const struct run *run)
     struct stat status;
     size_t length;
     char *content = written(&own, &length);
-    const char *name = text("%s-%s", digest_of(run->plan.project, strlen(run->plan.project)), digest_of(content, length));
+    const char *name = xasprintf("%s-%s", digest_of(run->plan.project, strlen(run->plan.project)), digest_of(content, length));
     int lists = open_lists(run);
     if (lists < 0)
         return;
@@ -334,10 +334,10 @@ static const char *holders(const struct run *run)
             strtoul(inode + 1, NULL, 10) != status.st_ino)
             continue;
         long holder = strtol(words[4], NULL, 10);
-        char *name = read_file(AT_FDCWD, text("/proc/%ld/comm", holder), 256, NULL);
+        char *name = read_file(AT_FDCWD, xasprintf("/proc/%ld/comm", holder), 256, NULL);
         if (name != NULL)
             name[strcspn(name, "\n")] = '\0';
-        found = text("%s%sprocess %ld (%s)", found, *found == '\0' ? "" : ", ", holder,
+        found = xasprintf("%s%sprocess %ld (%s)", found, *found == '\0' ? "" : ", ", holder,
                      name == NULL ? "which can not be seen" : name);
     }
     return *found == '\0' ? "a process that can not be seen" : found;
@@ -348,19 +348,19 @@ void lock_project(struct run *run)
     if (run->plan.placeholder_directories.count + run->plan.placeholder_files.count == 0)
         return;
     if (!open_project(run))
-        refuse_errno("%s can't be opened", run->plan.project);
+        die_errno("%s can't be opened", run->plan.project);
     if (lock(run, LOCK_SH, LOCKING))
         return;
     if (errno != EWOULDBLOCK)
-        refuse_errno("the project can not be locked");
-    refuse("the project can not be locked, as it is by %s: wait for its end, or end it", holders(run));
+        die_errno("the project can not be locked");
+    die("the project can not be locked, as it is by %s: wait for its end, or end it", holders(run));
 }
 
 void make_placeholders(struct run *run)
 {
     struct list own = own_list(&run->plan);
     size_t count = own.files.count / 2 + own.directories.count;
-    struct place *places = take(count * sizeof *places);
+    struct place *places = xcalloc(count * sizeof *places);
     for (size_t index = 0; index < count; index++) {
         places[index] = nth(&run->plan, &own, index);
         look(&places[index]);
@@ -388,12 +388,12 @@ static void keep_places(const struct run *run)
     size_t count = 1;
     for (const struct parent *each = parents; each != NULL; each = each->next)
         count++;
-    int *kept = take(count * sizeof *kept), *next = kept;
+    int *kept = xcalloc(count * sizeof *kept), *next = kept;
     *next++ = run->lock;
     for (const struct parent *each = parents; each != NULL; each = each->next)
         *next++ = each->directory;
     close_others(kept, count);
-    lead_nowhere(0, 2);
+    redirect_to_null(0, 2);
 }
 
 /* Nothing ends a process that waits for a file system which has gone: so it is another one. */
@@ -410,7 +410,7 @@ bool remove_placeholders(struct run *run, bool wait)
     }
     int status = child < 0 ? 1 : wait_for(child, handle, REMOVING);
     if (status < 0)
-        say("the file system of %s doesn't answer: the next run, or \"sandwright cleanup\", removes what this one put there",
+        warn("the file system of %s doesn't answer: the next run, or \"sandwright cleanup\", removes what this one put there",
             run->plan.project);
     return status == 0;
 }

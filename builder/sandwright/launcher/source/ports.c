@@ -30,7 +30,7 @@ static int asks = -1; /* the end of who makes the sandbox; who makes the ways ha
 
 bool ports_wanted(const struct run *run)
 {
-    return !has_kernel(run) && (run->plan.expose.count + run->plan.localhost.count > 0 || names_wanted(run));
+    return !has_kernel(run) && (run->plan.expose.count + run->plan.localhost.count > 0 || dns_wanted(run));
 }
 
 int ports_listen(int end, const void *address, unsigned length)
@@ -39,7 +39,7 @@ int ports_listen(int end, const void *address, unsigned length)
 }
 
 /* In both families, where there is IPv6; NULL, or the port for which it failed. */
-static const char *listen_all(const struct words *ports, struct way *ways, size_t *count)
+static const char *listen_all(const struct strv *ports, struct way *ways, size_t *count)
 {
     static const int families[] = {AF_INET, AF_INET6};
     for (size_t index = 0; index < ports->count && index < MOST; index++)
@@ -57,12 +57,12 @@ static const char *listen_all(const struct words *ports, struct way *ways, size_
 void ports_check(struct run *run)
 {
     if (run->plan.expose.count > MOST || run->plan.localhost.count > MOST)
-        refuse("network.expose and network.localhost take %d ports each", MOST);
+        die("network.expose and network.localhost take %d ports each", MOST);
     const char *port = listen_all(&run->plan.expose, host, &host_count);
     if (port != NULL && errno == EADDRINUSE)
-        refuse("network.expose: port %s of this machine's localhost is taken", port);
+        die("network.expose: port %s of this machine's localhost is taken", port);
     if (port != NULL)
-        refuse_errno("network.expose: port %s of this machine's localhost", port);
+        die_errno("network.expose: port %s of this machine's localhost", port);
 }
 
 size_t ports_listeners(const struct way **ways)
@@ -93,7 +93,7 @@ static void raise_loopback(bool waits)
         poll(NULL, 0, 1);
     loopback.ifr_flags |= IFF_UP;
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &loopback) != 0)
-        refuse_errno("the sandbox's loopback can't be brought up");
+        die_errno("the sandbox's loopback can't be brought up");
     close(any);
 }
 
@@ -103,45 +103,18 @@ static void enter(int network, pid_t parent)
     struct stat theirs, own, owners;
     int owner;
     if (fstat(network, &theirs) != 0 || stat("/proc/self/ns/net", &own) != 0)
-        refuse_errno("the sandbox's network can't be known");
+        die_errno("the sandbox's network can't be known");
     if (theirs.st_dev == own.st_dev && theirs.st_ino == own.st_ino)
-        refuse("the sandbox has no network of its own, to or from which ports could lead");
+        die("the sandbox has no network of its own, to or from which ports could lead");
     /* Not the process's own: bubblewrap's may be in a second one by now, without a right over the network. */
     if (geteuid() != 0 && ((owner = ioctl(network, NS_GET_USERNS)) < 0 || fstat(owner, &owners) != 0 ||
                               stat("/proc/self/ns/user", &own) != 0 ||
                               (owners.st_ino != own.st_ino && setns(owner, CLONE_NEWUSER) != 0)))
-        refuse_errno("the sandbox's network can't be entered");
+        die_errno("the sandbox's network can't be entered");
     if (setns(network, CLONE_NEWNET) != 0)
-        refuse_errno("the sandbox's network can't be entered");
+        die_errno("the sandbox's network can't be entered");
     if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(NOT_RUN);
-}
-
-ssize_t pass_files(int socket, struct iovec words, const int *files, size_t number)
-{
-    char control[CMSG_SPACE(PASSED * sizeof *files)] = {0};
-    struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1};
-    if (number > 0) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(number * sizeof *files);
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_len = CMSG_LEN(number * sizeof *files);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        memcpy(CMSG_DATA(head), files, number * sizeof *files);
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL);
-}
-
-int take_files(int socket, struct iovec words, int files[PASSED])
-{
-    char control[CMSG_SPACE(PASSED * sizeof *files)];
-    struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *head = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
-    size_t size = head != NULL && head->cmsg_type == SCM_RIGHTS ? head->cmsg_len - CMSG_LEN(0) : 0;
-    memcpy(files, size > 0 ? (const void *)CMSG_DATA(head) : (const void *)&size, size);
-    return got == (ssize_t)words.iov_len ? (int)(size / sizeof *files) : -1;
 }
 
 static _Noreturn void be_inside(const struct run *run, int network, bool waits, int says, pid_t parent)
@@ -152,11 +125,11 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     raise_loopback(waits);
     const char *port = listen_all(&run->plan.localhost, inner, &inner_count);
     if (port != NULL)
-        refuse_errno("network.localhost: port %s can't be listened on inside", port);
-    if (names_wanted(run))
-        names_listen(run);
+        die_errno("network.localhost: port %s can't be listened on inside", port);
+    if (dns_wanted(run))
+        dns_listen(run);
     if (!keep_capabilities(0))
-        refuse_errno("rights can't be given up");
+        die_errno("rights can't be given up");
     for (size_t index = 0; index < inner_count; index++) {
         files[index] = inner[index].listener;
         ports[index] = inner[index].port;
@@ -166,9 +139,9 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     for (size_t index = 0; index < inner_count; index++)
         close(files[index]);
     close(network);
-    if (names_wanted(run))
-        names_start(run, says);
-    if (host_count > 0 || names_wanted(run))
+    if (dns_wanted(run))
+        dns_start(run, says);
+    if (host_count > 0 || dns_wanted(run))
         carry(host, host_count, says);
     _exit(0);
 }
@@ -236,15 +209,15 @@ int ports_beside(const struct run *run, void (*work)(const struct run *, int))
 {
     int pair[2], kept[1 + 2 * MOST];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        refuse_errno("no socket can be made");
+        die_errno("no socket can be made");
     pid_t beside = fork_child(NULL);
     if (beside < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     if (beside == 0) {
         kept[0] = pair[1];
         for (size_t index = 0; index < host_count; index++)
             kept[1 + index] = host[index].listener;
-        lead_nowhere(0, 1);
+        redirect_to_null(0, 1);
         close_others(kept, 1 + host_count);
         signal(SIGPIPE, SIG_IGN);
         work(run, pair[1]);
@@ -257,7 +230,7 @@ int ports_beside(const struct run *run, void (*work)(const struct run *, int))
 
 int network_of(pid_t process)
 {
-    return open(text("/proc/%d/ns/net", (int)process), O_RDONLY | O_CLOEXEC);
+    return open(xasprintf("/proc/%d/ns/net", (int)process), O_RDONLY | O_CLOEXEC);
 }
 
 bool ports_open(int network, bool waits)
@@ -267,7 +240,7 @@ bool ports_open(int network, bool waits)
         !wait_readable(asks, milliseconds() + ANSWER) || recv(asks, &made, sizeof made, 0) != sizeof made)
         made = false;
     if (!made)
-        say("no ports lead to or from the sandbox");
+        warn("no ports lead to or from the sandbox");
     close(network);
     return made;
 }

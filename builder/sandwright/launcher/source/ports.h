@@ -1,4 +1,4 @@
-/* What ports.c and carry.c share. */
+/* What ports.c and relay.c share. */
 #ifndef PORTS_H
 #define PORTS_H
 
@@ -18,14 +18,14 @@ void carry(const struct way *ways, size_t count, int until);
 
 void carry_pair(int one, int other); /* between two connections, to their end */
 
-/* names.c, in the sandbox's network: listens while there are rights for ports below 1024; then, without them, serves in a
+/* dns.c, in the sandbox's network: listens while there are rights for ports below 1024; then, without them, serves in a
  * process of its own, which ends with the caller's. */
-void names_listen(const struct run *run);
-void names_start(const struct run *run, int says);
+void dns_listen(const struct run *run);
+void dns_start(const struct run *run, int says);
 
 int loopback_socket(int family, unsigned short port, int (*use)(int, const void *, unsigned)); /* -1 and errno */
 int ports_listen(int end, const void *address, unsigned length); /* for it: binds and listens */
-size_t ports_listeners(const struct way **ways); /* keeper: those of network.expose */
+size_t ports_listeners(const struct way **ways); /* monitor: those of network.expose */
 
 /* Keeper: a process beside the sandbox does that work, with the listeners of network.expose, which this one closes, and with an end
  * of a socket, of which the other is given. */

@@ -1,5 +1,6 @@
 /* Giving rights up (capabilities(7)). */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -14,6 +15,15 @@ bool keep_capabilities(uint64_t kept)
     struct __user_cap_data_struct sets[2] = {{.effective = (uint32_t)kept, .permitted = (uint32_t)kept},
                                              {.effective = (uint32_t)(kept >> 32), .permitted = (uint32_t)(kept >> 32)}};
     return syscall(SYS_capset, &header, sets) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+/* Who isn't root can't empty the bounding set, from which no_new_privs lets nobody take anything. */
+bool drop_capabilities(void)
+{
+    for (int number = 0; prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0; number++)
+        if (prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0 && errno != EPERM)
+            return false;
+    return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 && keep_capabilities(0);
 }
 
 uint64_t effective_capabilities(void)

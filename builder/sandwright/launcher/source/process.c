@@ -55,14 +55,40 @@ void restore_signals(void)
         sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
-/* ---- processes */
-long milliseconds(void)
+/* ---- a monitor's launcher */
+static struct launcher_link *launcher;
+static pid_t monitor;
+
+void launcher_link(struct launcher_link *link)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    launcher = link;
+    monitor = getpid();
 }
 
+bool launcher_there(void)
+{
+    struct pollfd each = {.fd = launcher == NULL ? -1 : launcher->socket, .events = POLLRDHUP};
+    bool gone = launcher != NULL && launcher->gone;
+    return !gone && (poll(&each, 1, 0) <= 0 || (each.revents & (POLLHUP | POLLRDHUP | POLLERR)) == 0);
+}
+
+bool wait_readable(int file, long until)
+{
+    bool prepares = launcher != NULL && launcher->prepares && getpid() == monitor;
+    for (;;) {
+        struct pollfd each[] = {{.fd = file, .events = POLLIN}, {.fd = prepares ? launcher->socket : -1, .events = POLLIN}};
+        long left = until - milliseconds(), most = prepares && launcher->pending != 0 ? LAUNCHER_RETRY : left;
+        int ready = poll(each, 2, left <= 0 ? 0 : (int)(most < left ? most : left));
+        if (prepares && (launcher->pending != 0 || (ready > 0 && each[1].revents != 0)))
+            launcher->may_give_up();
+        if (ready > 0 && each[0].revents != 0)
+            return true;
+        if (left <= 0)
+            return false;
+    }
+}
+
+/* ---- processes */
 size_t children_of(pid_t process, pid_t *found, size_t most)
 {
     char path[64], *at;
@@ -87,6 +113,7 @@ pid_t parent_of(pid_t process)
 /* The launcher's first children write what is left of the output, and stay. */
 static pid_t spared[8];
 static size_t spared_count;
+static pid_t left_alone;
 
 static bool childless(void)
 {
@@ -104,7 +131,12 @@ static bool is_spared(pid_t child)
     for (size_t index = 0; index < spared_count; index++)
         if (spared[index] == child)
             return true;
-    return watch_leaves(child);
+    return child == left_alone;
+}
+
+void leave_alone(pid_t child)
+{
+    left_alone = child;
 }
 
 /* Our own children's numbers can't become another's before we have waited for them. What they leave becomes ours. */
@@ -150,19 +182,19 @@ pid_t fork_child(int *handle)
     return child;
 }
 
-void lead_nowhere(int from, int to)
+void redirect_to_null(int from, int to)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (; from <= to; from++)
         if (nothing < 0 || dup2(nothing, from) < 0)
-            refuse_errno("/dev/null can't be opened");
+            die_errno("/dev/null can't be opened");
     if (nothing > to)
         close(nothing);
 }
 
 static _Noreturn void become(char *const *argv, int output, bool errors)
 {
-    lead_nowhere(0, 2);
+    redirect_to_null(0, 2);
     if (dup2(output, 1) < 0 || (errors && dup2(output, 2) < 0))
         _exit(NOT_RUN);
     execv(argv[0], argv);
@@ -199,7 +231,7 @@ int capture(char *const *argv, char **output, int seconds, bool errors)
     int status = child < 0 ? -1 : wait_for(child, handle, seconds * 1000L);
     struct stat size;
     if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
-        *output = take((size_t)size.st_size + 1);
+        *output = xcalloc((size_t)size.st_size + 1);
         ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
         (*output)[got > 0 ? got : 0] = '\0';
     }
@@ -215,10 +247,5 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
         return;
     own.rlim_cur = own.rlim_max = most;
     if (prlimit(process, resource, &own, NULL) != 0)
-        refuse_errno("resources.%s can not be set", name);
-}
-
-int exit_status(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        die_errno("resources.%s can not be set", name);
 }

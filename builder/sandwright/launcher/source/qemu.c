@@ -1,7 +1,7 @@
 /*
- * QEMU as the machine of a kernel of the sandbox's own (vmkernel.c), in bubblewrap's sandbox as User-Mode Linux is.
+ * QEMU as the machine of a kernel of the sandbox's own (vm_kernel.c), in bubblewrap's sandbox as User-Mode Linux is.
  *
- * launch --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
+ * launch-vm --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
  *
  * starts a machine outside of any sandbox, which has nothing of the host and runs nothing but its first process (guest.c).
  * When that is ready the machine is copied into the current directory: `state`, `memory` (pages that aren't empty, each
@@ -33,23 +33,23 @@ struct file {
     size_t length;
 };
 
-static void add_these(struct words *all, char *const *words)
+static void add_these(struct strv *all, char *const *words)
 {
     for (; *words != NULL; words++)
-        add(all, *words);
+        strv_push(all, *words);
 }
 
 /* What a machine is, at its first start and whenever it is restored. The 9p device shows what this process sees: `/`. */
-static struct words machine_words(const char *program, const char *accelerator, const char *memory, const char *ram)
+static struct strv machine_words(const char *program, const char *accelerator, const char *memory, const char *ram)
 {
-    struct words all = {0};
+    struct strv all = {0};
     bool kvm = strcmp(accelerator, "kvm") == 0;
     char *const words[] = {
         (char *)program, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none", "-nic", "none",
-        "-machine", text("q35,accel=%s,memory-backend=ram,usb=off,hpet=off", accelerator),
-        "-cpu", kvm ? "host,-arch-capabilities" : "max", "-smp", "1", "-m", text("%sM", memory),
-        "-object", text("memory-backend-file,id=ram,size=%sM,mem-path=%s,share=on", memory, ram),
-        "-device", "virtio-serial-pci,max_ports=2", "-chardev", text("socket,id=line,fd=%d", LINE),
+        "-machine", xasprintf("q35,accel=%s,memory-backend=ram,usb=off,hpet=off", accelerator),
+        "-cpu", kvm ? "host,-arch-capabilities" : "max", "-smp", "1", "-m", xasprintf("%sM", memory),
+        "-object", xasprintf("memory-backend-file,id=ram,size=%sM,mem-path=%s,share=on", memory, ram),
+        "-device", "virtio-serial-pci,max_ports=2", "-chardev", xasprintf("socket,id=line,fd=%d", LINE),
         "-device", "virtserialport,chardev=line,nr=1",
         "-fsdev", "local,id=host,path=/,security_model=none,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-serial", "file:/dev/fd/1", NULL};
@@ -62,10 +62,10 @@ static struct file map(const char *path)
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0 || fstat(file, &status) != 0 || status.st_size == 0)
-        refuse("%s isn't there, or empty", path);
+        die("%s isn't there, or empty", path);
     void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (at == MAP_FAILED)
-        refuse_errno("%s", path);
+        die_errno("%s", path);
     close(file);
     return (struct file){at, (size_t)status.st_size};
 }
@@ -90,7 +90,7 @@ static uint64_t sum(struct file file)
 /* One line, of all that has to be so. */
 static char *index_of(const char *memory, struct file ram, struct file rest)
 {
-    return text("sandwright-machine 1 %s %zu %016llx %zu %016llx\n", memory, ram.length, (unsigned long long)sum(ram), rest.length,
+    return xasprintf("sandwright-machine 1 %s %zu %016llx %zu %016llx\n", memory, ram.length, (unsigned long long)sum(ram), rest.length,
                 (unsigned long long)sum(rest));
 }
 
@@ -99,12 +99,12 @@ static void write_memory(struct file packed, long size)
 {
     int ram = open(RAM, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (ram < 0 || ftruncate(ram, size << 20) != 0)
-        refuse_errno("%s", RAM);
+        die_errno("%s", RAM);
     for (size_t at = 0; at < packed.length; at += RECORD) {
         uint64_t place;
         memcpy(&place, packed.at + at, sizeof place);
         if (place % PAGE != 0 || place >= (uint64_t)size << 20 || pwrite(ram, packed.at + at + sizeof place, PAGE, (off_t)place) != PAGE)
-            refuse("the machine's memory can't be restored");
+            die("the machine's memory can't be restored");
     }
     close(ram);
 }
@@ -120,15 +120,15 @@ void qemu_prepare(const char *memory)
     size_t length;
     int ends[2], directory = open(QEMU_PLACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
-        refuse("the machine's directory is not this user's alone");
+        die("the machine's directory is not this user's alone");
     struct file ram = map(QEMU_PLACE "/memory"), rest = map(QEMU_PLACE "/state");
     const char *index = read_file(directory, "machine", MOST_INDEX, &length);
     if (index == NULL || ram.length % RECORD != 0 || strcmp(index, index_of(memory, ram, rest)) != 0)
-        refuse("the machine that was kept is spoiled, or of another memory: remove the directory that SANDWRIGHT_MACHINE names");
+        die("the machine that was kept is spoiled, or of another memory: remove the directory that SANDWRIGHT_MACHINE names");
     write_memory(ram, strtol(memory, NULL, 10));
     if ((state = openat(directory, "state", O_RDONLY | O_CLOEXEC)) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         write(ends[0], orders, sizeof orders - 1) != sizeof orders - 1)
-        refuse_errno("the machine can't be restored");
+        die_errno("the machine can't be restored");
     monitor = ends[1]; /* the other end stays open: QEMU answers there */
 }
 
@@ -136,9 +136,9 @@ _Noreturn void qemu_become(const char *program, const char *accelerator, const c
 {
     static const int kept[] = {LINE, MONITOR, STATE};
     char *const nothing[] = {NULL};
-    char *const more[] = {"-incoming", "defer", "-chardev", text("socket,id=monitor,fd=%d", MONITOR), "-mon", "chardev=monitor,mode=control",
+    char *const more[] = {"-incoming", "defer", "-chardev", xasprintf("socket,id=monitor,fd=%d", MONITOR), "-mon", "chardev=monitor,mode=control",
                           "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny", NULL};
-    struct words all = machine_words(program, accelerator, memory, RAM);
+    struct strv all = machine_words(program, accelerator, memory, RAM);
     int files[] = {its_line, monitor, state};
     for (int index = 0; index < 3; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, STATE + 1);
@@ -148,7 +148,7 @@ _Noreturn void qemu_become(const char *program, const char *accelerator, const c
     close_others(kept, 3);
     add_these(&all, more);
     execve(program, all.at, nothing);
-    say("%s: %s", program, strerror(errno));
+    warn("%s: %s", program, strerror(errno));
     _exit(NOT_RUN);
 }
 
@@ -164,10 +164,10 @@ static void pack(const char *ram)
             bytes_add(&packed, &at, sizeof at);
             bytes_add(&packed, whole.at + at, PAGE);
             if (bytes_held(&packed) > PIECE && !bytes_flush(&packed, file))
-                refuse_errno("the machine can't be kept");
+                die_errno("the machine can't be kept");
         }
     if (!bytes_flush(&packed, file) || close(file) != 0 || unlink(ram) != 0)
-        refuse_errno("the machine can't be kept");
+        die_errno("the machine can't be kept");
 }
 
 _Noreturn void snapshot_main(char **words)
@@ -178,13 +178,13 @@ _Noreturn void snapshot_main(char **words)
     char first;
     for (int index = 0; index < 5; index++)
         if (words[index] == NULL)
-            refuse("give a machine");
+            die("give a machine");
     umask(077);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0 || pipe2(orders_of, O_CLOEXEC) != 0)
-        refuse_errno("no pipe can be made");
+        die_errno("no pipe can be made");
     pid_t machine = fork();
     if (machine == 0) {
-        struct words all = machine_words(words[0], words[1], words[2], "memory.raw");
+        struct strv all = machine_words(words[0], words[1], words[2], "memory.raw");
         char *const nothing[] = {"PATH=/usr/bin:/bin", NULL};
         char *const more[] = {"-kernel", words[3], "-initrd", words[4], "-append", "console=ttyS0 quiet panic=-1 oops=panic -- --machine",
                               "-chardev", "stdio,id=monitor,signal=off", "-mon", "chardev=monitor,mode=readline", NULL};
@@ -199,10 +199,10 @@ _Noreturn void snapshot_main(char **words)
     close(orders_of[0]);
     if (machine < 0 || read(lines[0], &first, 1) != 1 || first != READY ||
         write(orders_of[1], orders, sizeof orders - 1) != sizeof orders - 1 || waitpid(machine, &status, 0) != machine || status != 0)
-        refuse("the machine doesn't start");
+        die("the machine doesn't start");
     pack("memory.raw");
     char *index = index_of(words[2], map("memory"), map("state"));
     if (write_file(AT_FDCWD, "machine", index, strlen(index), 0600) != 0)
-        refuse_errno("the machine can't be kept");
+        die_errno("the machine can't be kept");
     exit(0);
 }

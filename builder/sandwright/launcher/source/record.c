@@ -113,8 +113,8 @@ static bool has_path(int number)
 void record_take(void)
 {
     const char *name = getenv(FILE_NAME), *given = getenv(CALLS_NAME);
-    file = name != NULL && name[0] == '/' ? text("%s", name) : NULL;
-    for (char *rest = text("%s", given == NULL ? "" : given), *word; (word = strsep(&rest, ",")) != NULL;) {
+    file = name != NULL && name[0] == '/' ? xasprintf("%s", name) : NULL;
+    for (char *rest = xasprintf("%s", given == NULL ? "" : given), *word; (word = strsep(&rest, ",")) != NULL;) {
         int number = atoi(word);
         if (number > 0 && further_count < MOST_CALLS && !is_kept(number) && !has_path(number))
             further[further_count++] = number;
@@ -163,7 +163,7 @@ static void ask_by_argument(struct program *program)
 struct program record_ask(const struct program *filter, bool connects)
 {
     enum { OWN = 2 * (COUNT + MOST_CALLS) + 16 };
-    struct program made = {take((filter->count + OWN) * sizeof(struct sock_filter)), 0};
+    struct program made = {xcalloc((filter->count + OWN) * sizeof(struct sock_filter)), 0};
     made.at[made.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     made.at[made.count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0);
     size_t jump = made.count++;
@@ -180,7 +180,7 @@ struct program record_ask(const struct program *filter, bool connects)
     memcpy(made.at + made.count, filter->at, filter->count * sizeof *filter->at);
     made.count += filter->count;
     if (made.count > MOST_INSTRUCTIONS - ASKS)
-        refuse("the sandbox's filter is too long to be recorded with");
+        die("the sandbox's filter is too long to be recorded with");
     return made;
 }
 
@@ -189,9 +189,9 @@ void record_begin(int own_listener, pid_t first)
 {
     uint64_t flags = SYNC_WAKE_UP;
     listener = own_listener;
-    root = open(text("/proc/%d/root", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    root = open(xasprintf("/proc/%d/root", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        refuse_errno("nothing can be recorded");
+        die_errno("nothing can be recorded");
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags);
 }
 
@@ -311,14 +311,14 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
 /* Where something absent would be: its directory's place, and its name. Slashes at its end are no part of it. */
 static bool find_new(const char *path, char real[PATH_MAX])
 {
-    char *copy = text("%s", path), *slash;
+    char *copy = xasprintf("%s", path), *slash;
     size_t length = strlen(copy);
     while (length > 1 && copy[length - 1] == '/')
         copy[--length] = '\0';
     slash = strrchr(copy, '/');
     const char *name = slash + 1;
     bool known = *name != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-    char *above = text("%.*s", slash == copy ? 1 : (int)(slash - copy), copy);
+    char *above = xasprintf("%.*s", slash == copy ? 1 : (int)(slash - copy), copy);
     known = known && find(above, true, real) == A_DIRECTORY && strlen(real) + strlen(name) + 2 < PATH_MAX;
     if (known)
         snprintf(real + strlen(real), PATH_MAX - strlen(real), "%s%s", real[1] == '\0' ? "" : "/", name);

@@ -1,4 +1,4 @@
-/* What notify.c, broker.c and after.c share with the recorder (record.c; recorded.c is its memory): what programs inside ask
+/* What notify.c, broker.c and post_run.c share with the recorder (record.c; recorded.c is its memory): what programs inside ask
  * for is remembered, in memory that the launcher shares with the supervisor, and written when all has ended. It decides
  * nothing. */
 #ifndef RECORD_H
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "denied.h"
+#include "refusals.h"
 
 /* ---- record.c */
 void record_take(void);                     /* launcher, the first call of main: whether it is wanted */
@@ -24,7 +24,7 @@ void record_begin(int listener, pid_t first); /* supervisor: `first` is a proces
 /* Supervisor, by any of its threads: whether it is a call that is recorded alone, and so goes on. */
 bool record_call(const struct seccomp_notif *call, bool connects);
 void record_connect(const void *address, size_t length, int type); /* type: SOCK_STREAM ... */
-void recorded_share(void);                  /* launcher, before the keeper is forked */
+void recorded_share(void);                  /* launcher, before the monitor is forked */
 void recorded_write(const char *file);      /* launcher, when all has ended */
 
 #endif

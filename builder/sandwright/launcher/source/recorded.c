@@ -39,7 +39,7 @@ void recorded_share(void)
     int kind = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
     void *made = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (made == MAP_FAILED)
-        refuse("there is no memory to record in");
+        die("there is no memory to record in");
     shared = made;
     shared->used = ALIGNED; /* 0 is none */
 }
@@ -224,5 +224,5 @@ void recorded_write(const char *name)
     bytes_text(&out, "{\"end\": true, \"calls\": %llu, \"dropped\": %llu}\n", (unsigned long long)shared->calls,
                (unsigned long long)shared->dropped);
     if (!fine || !bytes_flush(&out, file) || close(file) != 0)
-        say("what was recorded can't be written: %s: %s", name, strerror(errno));
+        warn("what was recorded can't be written: %s: %s", name, strerror(errno));
 }

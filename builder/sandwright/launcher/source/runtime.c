@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "bundle.h"
-#include "denied.h"
+#include "refusals.h"
 #include "landlock.h"
 #include "launch.h"
 
@@ -33,11 +33,11 @@ static void open_image(struct run *run)
 {
     static char resolved[PATH_MAX];
     const char *given = getenv("SANDWRIGHT_ROOTFS");
-    const char *place = is_set("SANDWRIGHT_ROOTFS") ? given : text("%s/rootfs", run->directory);
+    const char *place = is_set("SANDWRIGHT_ROOTFS") ? given : xasprintf("%s/rootfs", run->directory);
     bundle.image = realpath(place, resolved);
     bundle.image_handle = bundle.image == NULL ? -1 : open(bundle.image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (bundle.image_handle < 0)
-        refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image);
+        die("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image.root);
 }
 
 static int open_in_image(const char *path, unsigned long long resolve)
@@ -52,7 +52,7 @@ static bool can_be_placed(const char *path)
     bool missing = false;
     for (const char *end = path; strncmp(path, "/var/", 5) == 0 && !missing && (end = strchr(end + 1, '/')) != NULL;) {
         struct stat status;
-        int above = open_in_image(text("%.*s", (int)(end - path), path), RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+        int above = open_in_image(xasprintf("%.*s", (int)(end - path), path), RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
         missing = above < 0 && errno == ENOENT;
         if (!missing && (above < 0 || fstat(above, &status) != 0 || !S_ISDIR(status.st_mode)))
             return false;
@@ -67,14 +67,14 @@ static bool can_be_placed(const char *path)
 /* Mount points are never made in an image that others share. Links on the way lead to what is in the image. */
 static void check_points(const struct run *run)
 {
-    for (size_t index = 0; index < run->plan.image_points.count; index++) {
-        const char *path = run->plan.image_points.at[index];
+    for (size_t index = 0; index < run->plan.image.points.count; index++) {
+        const char *path = run->plan.image.points.at[index];
         struct stat status;
         int point = open_in_image(path, RESOLVE_IN_ROOT);
         if (point < 0 && errno == ENOENT && can_be_placed(path))
-            add(&bundle.absent, (char *)path);
+            strv_push(&bundle.absent, (char *)path);
         else if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
-            refuse("the image has no %s to mount on, or a link there: in /usr and other directories of images nothing is "
+            die("the image has no %s to mount on, or a link there: in /usr and other directories of images nothing is "
                    "made; /var, /srv or a home is none, and docker, podman and bwrap need no place", path);
         if (point >= 0)
             close(point);
@@ -83,24 +83,24 @@ static void check_points(const struct run *run)
 
 static bool asks(const struct run *run)
 {
-    for (size_t index = 0; index < run->plan.config_holes.count; index += 2)
-        if (strcmp(run->plan.config_holes.at[index], "seccomp") == 0)
+    for (size_t index = 0; index < run->plan.runtime.config_holes.count; index += 2)
+        if (strcmp(run->plan.runtime.config_holes.at[index], "seccomp") == 0)
             return true;
     return false;
 }
 
-static void check(struct run *run)
+static void runtime_check(struct run *run)
 {
-    if (run->plan.gvisor)
+    if (run->plan.runtime.gvisor)
         program = find_program(run, "runsc");
     else if ((program = find_program(run, "runc")) == NULL)
         program = find_program(run, "crun");
     if (program == NULL)
-        refuse(run->plan.gvisor ? "runsc (gVisor) is not installed" : "neither runc nor crun is installed");
-    if (run->plan.rootless != (geteuid() != 0))
-        refuse("this was rendered for %s: render it again", run->plan.rootless ? "another user than root" : "root");
-    check_text(run, run->plan.gvisor ? "gVisor" : strrchr(program, '/') + 1);
-    environment[0] = text("PATH=%s", run->path);
+        die(run->plan.runtime.gvisor ? "runsc (gVisor) is not installed" : "neither runc nor crun is installed");
+    if (run->plan.runtime.rootless != (geteuid() != 0))
+        die("this was rendered for %s: render it again", run->plan.runtime.rootless ? "another user than root" : "root");
+    check_text(run, run->plan.runtime.gvisor ? "gVisor" : strrchr(program, '/') + 1);
+    environment[0] = xasprintf("PATH=%s", run->path);
     environment[1] = "HOME=/nonexistent";
     open_image(run);
     check_points(run);
@@ -108,41 +108,41 @@ static void check(struct run *run)
         egress_check(run);
     if (asks(run)) {
         notify_filter(run, "seccomp.bpf");
-        denied_share();
+        refusals_share();
     }
-    run->uncontrolled = run->plan.gvisor; /* runsc's processes would die of its signals */
+    run->uncontrolled = run->plan.runtime.gvisor; /* runsc's processes would die of its signals */
     init_command(run, BUNDLE_INIT, run->terminal ? BUNDLE_BELL : "-");
-    if ((walled = wall_stands(run)))
-        wall_command(run, WALL);
-    if (run->plan.shims) {
+    if ((walled = backstop_available(run)))
+        backstop_command(run, WALL);
+    if (run->plan.shims.enabled) {
         shims_check(run);
         shims_command(run, true);
     }
 }
 
-/* ---- keeper */
-static void prepare(struct run *run)
+/* ---- monitor */
+static void runtime_prepare(struct run *run)
 {
     mode_t mask = umask(022);
-    make_run_directory(run, run->plan.gvisor ? "gvisor" : "oci");
+    rundir_make(run, run->plan.runtime.gvisor ? "gvisor" : "oci");
     watch = (struct watch){
-        .waits_on = -1, .pid_file = text("%s/pid", run->state), .wait = true, .opaque = run->plan.gvisor};
+        .waits_on = -1, .pid_file = xasprintf("%s/pid", run->state), .wait = true, .opaque = run->plan.runtime.gvisor};
     watch_start(run, &watch);
     run->watch = &watch;
-    if (run->plan.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
-        refuse_errno("nothing can be made to hide files with");
+    if (run->plan.runtime.gvisor && write_file(AT_FDCWD, xasprintf("%s/nothing", run->state), "", 0, 0) != 0)
+        die_errno("nothing can be made to hide files with");
     if (run->plan.ignored.count > 0)
-        make_ignored(run);
+        rundir_make_ignored(run);
     if (run->terminal)
-        run->bell = make_bell(text("%s/bell", run->state));
+        run->stop_fd = make_stop_file(xasprintf("%s/bell", run->state));
     if (asks(run))
-        bundle.listener = notify_listen(run, run->plan.rootless && run->plan.own_network);
+        bundle.listener = notify_listen(run, run->plan.runtime.rootless && run->plan.runtime.own_network);
     bundle_root(&bundle, run);
     bundle.laid = image_files(run, bundle.image);
     bundle_config(&bundle, run);
     umask(mask);
     if (!watch_mounted(&watch))
-        refuse("what watches the mounts can't be started");
+        die("what watches the mounts can't be started");
 }
 
 /* ---- child */
@@ -150,7 +150,7 @@ static void write_own(const char *path, const char *content)
 {
     int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
-        refuse_errno("%s can't be written", path);
+        die_errno("%s can't be written", path);
     close(file);
 }
 
@@ -167,7 +167,7 @@ static void keep_rights(void)
         if ((held[right / 32].permitted & 1U << right % 32) != 0)
             kept = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0) == 0;
     if (!kept)
-        refuse_errno("the rights over a network namespace can't be kept");
+        die_errno("the rights over a network namespace can't be kept");
 }
 
 /* A network namespace, which the container keeps. runsc makes a user namespace in this one, of which it is root; others
@@ -175,15 +175,15 @@ static void keep_rights(void)
 static void own_network(struct run *run)
 {
     uid_t user = geteuid(), group = getegid();
-    if (unshare(CLONE_NEWNET | (run->plan.rootless ? CLONE_NEWUSER : 0)) != 0)
-        refuse_errno("no network namespace can be made");
-    if (run->plan.rootless) {
+    if (unshare(CLONE_NEWNET | (run->plan.runtime.rootless ? CLONE_NEWUSER : 0)) != 0)
+        die_errno("no network namespace can be made");
+    if (run->plan.runtime.rootless) {
         write_own("/proc/self/setgroups", "deny");
-        write_own("/proc/self/uid_map", text("%u %u 1", run->plan.gvisor ? 0 : user, user));
-        write_own("/proc/self/gid_map", text("%u %u 1", run->plan.gvisor ? 0 : group, group));
-        if (!run->plan.gvisor)
+        write_own("/proc/self/uid_map", xasprintf("%u %u 1", run->plan.runtime.gvisor ? 0 : user, user));
+        write_own("/proc/self/gid_map", xasprintf("%u %u 1", run->plan.runtime.gvisor ? 0 : group, group));
+        if (!run->plan.runtime.gvisor)
             keep_rights();
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->monitor)
             _exit(NOT_RUN);
     }
     if ((run->plan.proxy && !egress_open(run, getpid(), false)) ||
@@ -192,31 +192,31 @@ static void own_network(struct run *run)
 }
 
 /* The runtime with its state in the run's directory, then words that end with NULL. */
-static struct words words_of(const struct run *run, const char *const *words)
+static struct strv words_of(const struct run *run, const char *const *words)
 {
-    struct words all = {0};
-    add(&all, (char *)program);
-    add(&all, "--root");
-    add(&all, text("%s/state", run->state));
-    add_all(&all, &run->plan.runtime_flags);
+    struct strv all = {0};
+    strv_push(&all, (char *)program);
+    strv_push(&all, "--root");
+    strv_push(&all, xasprintf("%s/state", run->state));
+    strv_extend(&all, &run->plan.runtime.flags);
     for (; *words != NULL; words++)
-        add(&all, (char *)*words);
+        strv_push(&all, (char *)*words);
     return all;
 }
 
 /* The image's directories, and what the run brings in. */
 static void make_wall(const struct run *run)
 {
-    struct words all = {0};
+    struct strv all = {0};
     for (size_t index = 0; index < bundle.shown.count; index++)
-        add(&all, text("%s/%s", bundle.image, bundle.shown.at[index]));
+        strv_push(&all, xasprintf("%s/%s", bundle.image, bundle.shown.at[index]));
     for (size_t index = 0; index < bundle.laid.count; index += 2)
-        add(&all, bundle.laid.at[index + 1]);
+        strv_push(&all, bundle.laid.at[index + 1]);
     if (run->terminal)
-        add(&all, text("%s/bell", run->state));
-    if (run->plan.shims)
-        add(&all, getenv("SANDWRIGHT_SHIMS"));
-    wall_hand_over(wall_make(run, &all), WALL);
+        strv_push(&all, xasprintf("%s/bell", run->state));
+    if (run->plan.shims.enabled)
+        strv_push(&all, getenv("SANDWRIGHT_SHIMS"));
+    backstop_hand_over(backstop_make(run, &all), WALL);
 }
 
 /* Above the one that a runtime hands on. */
@@ -224,35 +224,35 @@ static int moved_channel(void)
 {
     int channel = fcntl(atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), F_DUPFD, WALL + 1);
     if (channel < 0)
-        refuse_errno("the bridge can't be reached");
+        die_errno("the bridge can't be reached");
     return channel;
 }
 
-static void start(struct run *run)
+static void runtime_start(struct run *run)
 {
-    const char *log = text("%s/log", run->state), *pid = text("%s/pid", run->state);
-    struct words enter = {0};
+    const char *log = xasprintf("%s/log", run->state), *pid = xasprintf("%s/pid", run->state);
+    struct strv enter = {0};
     char *const last[] = {"--preserve-fds", "1", (char *)run->name};
-    struct words all = words_of(
+    struct strv all = words_of(
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
     for (size_t index = walled ? 0 : 2; index < 3; index++)
-        add(&all, last[index]);
-    if (!run->plan.gvisor) /* whose devices are its own */
+        strv_push(&all, last[index]);
+    if (!run->plan.runtime.gvisor) /* whose devices are its own */
         keep_devices();
-    if (run->plan.own_network)
+    if (run->plan.runtime.own_network)
         own_network(run);
-    if (run->plan.shims_loopback) {
-        add(&enter, text("%s/sandwright-enter", getenv("SANDWRIGHT_SHIMS")));
-        add(&enter, text("%d", moved_channel()));
+    if (run->plan.shims.loopback) {
+        strv_push(&enter, xasprintf("%s/sandwright-enter", getenv("SANDWRIGHT_SHIMS")));
+        strv_push(&enter, xasprintf("%d", moved_channel()));
     }
     if (walled)
         make_wall(run);
-    add_all(&enter, &all);
+    strv_extend(&enter, &all);
     execve(enter.at[0], enter.at, environment);
-    refuse_errno("%s can't be started", enter.at[0]);
+    die_errno("%s can't be started", enter.at[0]);
 }
 
-/* ---- keeper: signals, the status, the end */
+/* ---- monitor: signals, the status, the end */
 static int ask(struct run *run, const char *const *words)
 {
     char **own = environ;
@@ -265,24 +265,24 @@ static int ask(struct run *run, const char *const *words)
 /* The container's process 1, below us; 0 while there is none. */
 static pid_t first_process(const struct run *run)
 {
-    pid_t first = (pid_t)number_in(text("%s/pid", run->state)), above = first;
-    while (above > 1 && above != run->keeper)
+    pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state)), above = first;
+    while (above > 1 && above != run->monitor)
         above = parent_of(above);
-    return above == run->keeper ? first : 0;
+    return above == run->monitor ? first : 0;
 }
 
 /* Whether init waits for signals, since when it is called so; a first process that doesn't yet would never see one. */
 static bool is_ready(pid_t process)
 {
-    char *name = read_file(AT_FDCWD, text("/proc/%d/comm", (int)process), 64, NULL);
+    char *name = read_file(AT_FDCWD, xasprintf("/proc/%d/comm", (int)process), 64, NULL);
     return name != NULL && strcmp(name, "init\n") == 0;
 }
 
 /* runsc's `run` would die of the signal, and pass nothing on. */
-static bool deliver(struct run *run, int number)
+static bool runtime_deliver(struct run *run, int number)
 {
-    if (run->plan.gvisor)
-        return ask(run, (const char *const[]){"kill", run->name, text("%d", number), NULL}) == 0;
+    if (run->plan.runtime.gvisor)
+        return ask(run, (const char *const[]){"kill", run->name, xasprintf("%d", number), NULL}) == 0;
     pid_t first = first_process(run);
     return first != 0 && is_ready(first) && kill(run->child, number) == 0;
 }
@@ -294,10 +294,10 @@ static bool has(const char *line, const char *first, const char *then)
 }
 
 /* What could not be run is told as a shell tells it; runtimes have numbers of their own for that. */
-static int status_of(struct run *run, int ended)
+static int runtime_status_of(struct run *run, int ended)
 {
     int status = exit_status(ended);
-    char *log = read_file(AT_FDCWD, text("%s/log", run->state), 1 << 24, NULL), *line;
+    char *log = read_file(AT_FDCWD, xasprintf("%s/log", run->state), 1 << 24, NULL), *line;
     while (log != NULL && (line = strsep(&log, "\n")) != NULL) {
         if (strstr(line, "run failed: ") == NULL && strstr(line, "running container: ") == NULL)
             continue;
@@ -318,7 +318,7 @@ static bool is_known(const struct run *run)
 {
     struct dirent *entry;
     bool known = false;
-    DIR *entries = opendir(text("%s/state", run->state));
+    DIR *entries = opendir(xasprintf("%s/state", run->state));
     while (entries != NULL && !known && (entry = readdir(entries)) != NULL) {
         const char *found = strstr(entry->d_name, run->name);
         known = found != NULL && strstr(found, ".lock") == NULL;
@@ -333,10 +333,10 @@ static void remove_groups(const struct run *run)
 {
     struct dirent *entry;
     DIR *entries = opendir("/sys/fs/cgroup");
-    rmdir(text("/sys/fs/cgroup/%s", run->name));
+    rmdir(xasprintf("/sys/fs/cgroup/%s", run->name));
     while (entries != NULL && (entry = readdir(entries)) != NULL)
         for (int tries = 0; tries < 100 && entry->d_type == DT_DIR && entry->d_name[0] != '.'; tries++) {
-            if (rmdir(text("/sys/fs/cgroup/%s/%s", entry->d_name, run->name)) == 0 || errno != EBUSY)
+            if (rmdir(xasprintf("/sys/fs/cgroup/%s/%s", entry->d_name, run->name)) == 0 || errno != EBUSY)
                 break;
             poll(NULL, 0, 5);
         }
@@ -344,7 +344,7 @@ static void remove_groups(const struct run *run)
         closedir(entries);
 }
 
-static void clean(struct run *run)
+static void runtime_clean(struct run *run)
 {
     if (run->plan.proxy)
         egress_close(run);
@@ -358,10 +358,10 @@ static void clean(struct run *run)
 
 const struct method runtime_method = {
     .name = "runtime",
-    .check = check,
-    .prepare = prepare,
-    .start = start,
-    .deliver = deliver,
-    .status = status_of,
-    .clean = clean,
+    .check = runtime_check,
+    .prepare = runtime_prepare,
+    .start = runtime_start,
+    .deliver = runtime_deliver,
+    .status = runtime_status_of,
+    .clean = runtime_clean,
 };

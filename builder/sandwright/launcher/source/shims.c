@@ -16,34 +16,34 @@ void shims_check(struct run *run)
 {
     struct stat socket;
     const char *shims = getenv("SANDWRIGHT_SHIMS"), *channel = getenv("SANDWRIGHT_SHIMS_CHANNEL");
-    if (!is_set("SANDWRIGHT_SHIMS") || stat(text("%s/socket", shims), &socket) != 0 ||
+    if (!is_set("SANDWRIGHT_SHIMS") || stat(xasprintf("%s/socket", shims), &socket) != 0 ||
         !S_ISSOCK(socket.st_mode) || socket.st_uid != geteuid())
-        refuse("the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with \"sandwright run\"");
+        die("the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with \"sandwright run\"");
     /* No Unix socket of the host is reached inside; the bridge listens on the sandbox's loopback before the command
      * starts. */
-    if (run->plan.shims_loopback && (!is_set("SANDWRIGHT_SHIMS_CHANNEL") || strlen(channel) > 6 ||
+    if (run->plan.shims.loopback && (!is_set("SANDWRIGHT_SHIMS_CHANNEL") || strlen(channel) > 6 ||
                                         strspn(channel, "0123456789") != strlen(channel)))
-        refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+        die("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
 }
 
 const char *shims_place(const struct run *run)
 {
-    return run->plan.shims_place != NULL ? run->plan.shims_place : getenv("SANDWRIGHT_SHIMS");
+    return run->plan.shims.place != NULL ? run->plan.shims.place : getenv("SANDWRIGHT_SHIMS");
 }
 
 /* In a container they come before what the image has on its path, and the socket is there: no channel. */
 void shims_command(struct run *run, bool container)
 {
-    if (!container && !run->plan.shims_loopback)
+    if (!container && !run->plan.shims.loopback)
         return;
     const char *channel = "-";
     if (!container) { /* whatever its number: it is closed by what is executed, as check_descriptors says */
         int given = atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), moved = given < 3 ? -1 : fcntl(given, F_DUPFD, CHANNEL);
         if (moved < 0)
-            refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+            die("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
         close(given);
-        channel = text("%d", moved);
+        channel = xasprintf("%d", moved);
     }
-    char *const words[] = {text("%s/sandwright-enter", shims_place(run)), (char *)channel};
+    char *const words[] = {xasprintf("%s/sandwright-enter", shims_place(run)), (char *)channel};
     put_before(run, words, 2);
 }

@@ -45,7 +45,7 @@ static void give_no_input(void)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0 || dup2(ends[0], 0) < 0)
-        refuse_errno("standard input can't be replaced");
+        die_errno("standard input can't be replaced");
     close(ends[0]);
     close(ends[1]);
 }
@@ -60,7 +60,7 @@ void stream_keys(struct run *run)
     if (run->terminal)
         return;
     if (!isatty(1) && isatty(2))
-        say("the command gets no keys, since its standard output is no terminal");
+        warn("the command gets no keys, since its standard output is no terminal");
     give_no_input();
 }
 
@@ -68,7 +68,7 @@ static struct stat status_of(int file)
 {
     struct stat status;
     if (fstat(file, &status) != 0)
-        refuse_errno("standard input or output can't be used");
+        die_errno("standard input or output can't be used");
     return status;
 }
 
@@ -142,7 +142,7 @@ static size_t copy_output(int number, size_t most)
     if (got > 0) {
         failed = true;
         if (errno != EPIPE)
-            say("%s can't be written: %s", names[number], strerror(errno));
+            warn("%s can't be written: %s", names[number], strerror(errno));
     }
     close(relay->read);
     relay->read = -1;
@@ -248,7 +248,7 @@ static int make_pipe(int number)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        refuse_errno("no pipe can be made");
+        die_errno("no pipe can be made");
     if (number == 0) {
         relays[0].write = ends[1];
         relays[0].look = ends[0];
@@ -273,7 +273,7 @@ void relay_streams(struct run *run)
     if (ends[0] < 0 && ends[1] < 0 && ends[2] < 0)
         return;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0 || (copier = fork()) < 0)
-        refuse_errno("no process can be made that passes on what is written");
+        die_errno("no process can be made that passes on what is written");
     if (copier == 0)
         begin_copying(sockets[1]);
     talk = sockets[0];
@@ -282,7 +282,7 @@ void relay_streams(struct run *run)
         if (ends[number] < 0)
             continue;
         if ((given[number] = fcntl(number, F_DUPFD_CLOEXEC, 3)) < 0 || dup2(ends[number], number) < 0)
-            refuse_errno("standard input and output can't be replaced");
+            die_errno("standard input and output can't be replaced");
         close(number == 0 ? relays[0].write : relays[number].read);
     }
     for (int number = 0; number < 3; number++)

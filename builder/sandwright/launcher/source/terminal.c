@@ -14,7 +14,7 @@
 
 enum { LOOK = 200, RECENT = 5000 }; /* milliseconds */
 
-static int own = -1, master = -1, slave = -1; /* ours: standard input, in the keeper too, which has another one there */
+static int own = -1, master = -1, slave = -1; /* ours: standard input, in the monitor too, which has another one there */
 static pid_t group;                           /* the launcher's */
 static struct termios before;
 static bool raw;
@@ -54,13 +54,13 @@ bool terminal_open(struct run *run)
     if ((own = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0 || tcgetattr(own, &before) != 0 ||
         (master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 ||
         ioctl(master, TIOCSPTLCK, &locked) != 0 || ioctl(master, TIOCGPTN, &number) != 0)
-        refuse_errno("no terminal can be made");
+        die_errno("no terminal can be made");
     if ((slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) { /* before Linux 4.13 */
         snprintf(name, sizeof name, "/dev/pts/%u", number);
         slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
     }
     if (slave < 0 || !settle())
-        refuse_errno("no terminal can be made");
+        die_errno("no terminal can be made");
     terminal_resize();
     return true;
 }
@@ -104,13 +104,13 @@ void terminal_give(struct run *run)
     master = -1;
     for (int number = 0; number < 3; number++)
         if (isatty(number) && dup2(slave, number) < 0)
-            refuse_errno("no terminal can be given");
+            die_errno("no terminal can be given");
 }
 
 void terminal_control(const struct run *run)
 {
     if (setsid() < 0 || (slave >= 0 && !run->uncontrolled && ioctl(slave, TIOCSCTTY, 0) != 0))
-        refuse_errno("no terminal can be given");
+        die_errno("no terminal can be given");
 }
 
 /* Whoever has taken it meanwhile has set it. */
@@ -126,10 +126,10 @@ void terminal_restore(void)
 void terminal_stop(int socket)
 {
     sigset_t stop, go_on;
-    struct pollfd keeper = {.fd = socket, .events = POLLIN};
+    struct pollfd monitor = {.fd = socket, .events = POLLIN};
     bool key = suspended != 0 && milliseconds() - suspended < RECENT;
     suspended = 0;
-    if (poll(&keeper, 1, 0) != 0)
+    if (poll(&monitor, 1, 0) != 0)
         return;
     terminal_restore();
     sigemptyset(&stop);
@@ -137,9 +137,9 @@ void terminal_stop(int socket)
     sigemptyset(&go_on);
     sigaddset(&go_on, SIGCONT);
     kill(key ? 0 : getpid(), SIGTSTP);
-    /* Of SIGTSTP and SIGCONT the later one takes the other back (signal(7)), and the keeper's comes after its last word: so
+    /* Of SIGTSTP and SIGCONT the later one takes the other back (signal(7)), and the monitor's comes after its last word: so
      * one of both is seen here. */
-    if (poll(&keeper, 1, 0) != 0)
+    if (poll(&monitor, 1, 0) != 0)
         kill(key ? 0 : getpid(), SIGCONT);
     sigprocmask(SIG_UNBLOCK, &stop, NULL); /* until somebody continues us */
     sigprocmask(SIG_BLOCK, &stop, NULL);

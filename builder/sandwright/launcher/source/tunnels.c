@@ -22,7 +22,7 @@ static const short BROKEN = POLLERR | POLLHUP;
 void tunnels_listen(struct tunnels *tunnels, int listener, unsigned short port)
 {
     if (listener < 0 || tunnels->listener_count == TUNNELS_PORTS)
-        refuse_errno("port %d can't be listened on inside", port);
+        die_errno("port %d can't be listened on inside", port);
     tunnels->listeners[tunnels->listener_count].file = listener;
     tunnels->listeners[tunnels->listener_count++].port = port;
 }

@@ -4,7 +4,7 @@
  * account in a child and runs the command there. What ends the first process ends all.
  *
  * Root's half takes four things from whoever calls it: the command, which gets no right but the account's; its
- * environment, which only the command gets; a socket; and memory for what is refused. These are taken from the keeper, of whom nothing is believed
+ * environment, which only the command gets; a socket; and memory for what is refused. These are taken from the monitor, of whom nothing is believed
  * but that it runs this same program and that we descend from it. What is mounted and who is become is read again, from
  * beside the program that sudo was allowed to start.
  */
@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "denied.h"
+#include "refusals.h"
 #include "user.h"
 
 enum { OURS, THEIRS, MOST = 1 << 26, SUDO_ASKS = 10 };
@@ -34,26 +34,26 @@ static const char *sudo;         /* NULL when we are root */
 static bool running;
 
 /* ---- the caller's half */
-static void check(struct run *run)
+static void user_check(struct run *run)
 {
     struct stat status;
     const struct plan *plan = &run->plan;
     notify_filter(run, "seccomp.bpf");
-    denied_share();
-    if (getpwnam(plan->account) == NULL || stat(plan->account_place, &status) != 0 || !S_ISDIR(status.st_mode))
-        refuse("this project has no account here yet: \"sandwright account-setup\" shows what makes one");
+    refusals_share();
+    if (getpwnam(plan->user.account) == NULL || stat(plan->user.root, &status) != 0 || !S_ISDIR(status.st_mode))
+        die("this project has no account here yet: \"sandwright account-setup\" shows what makes one");
     if (geteuid() == 0) {
         if (plan->proxy)
             egress_check(run);
         return;
     }
     if (plan->proxy || ports_wanted(run))
-        refuse("a network with a proxy, and ports that lead to it or from it, need root with this method");
+        die("a network with a proxy, and ports that lead to it or from it, need root with this method");
     if ((sudo = find_program(run, "sudo")) == NULL)
-        refuse("becoming the account needs root, and there is no sudo");
+        die("becoming the account needs root, and there is no sudo");
     char *const words[] = {(char *)sudo, "-n", "true", NULL};
     if (capture(words, NULL, SUDO_ASKS, false) != 0)
-        refuse("becoming the account needs root, and sudo asks for a password");
+        die("becoming the account needs root, and sudo asks for a password");
 }
 
 static void tell_word(const char *word)
@@ -61,18 +61,18 @@ static void tell_word(const char *word)
     size_t length = strlen(word) + 1;
     for (ssize_t wrote; length > 0; word += wrote, length -= (size_t)wrote)
         if ((wrote = write(environment, word, length)) <= 0)
-            refuse_errno("the environment can't be passed on");
+            die_errno("the environment can't be passed on");
 }
 
-static void prepare(struct run *run)
+static void user_prepare(struct run *run)
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         (environment = memfd_create("environment", MFD_CLOEXEC)) < 0)
-        refuse_errno("the environment can't be passed on");
+        die_errno("the environment can't be passed on");
     run->wakes = ends[OURS];
-    tell_word(text("%d", ends[THEIRS]));
-    tell_word(text("%d", run->lock));
-    tell_word(text("%d", denied_memory()));
+    tell_word(xasprintf("%d", ends[THEIRS]));
+    tell_word(xasprintf("%d", run->lock));
+    tell_word(xasprintf("%d", refusals_memory()));
     for (size_t index = 0; index < run->passed.count; index++)
         tell_word(run->passed.at[index]);
 }
@@ -90,13 +90,13 @@ static bool hear(void)
     return got == 0;
 }
 
-static void readable(struct run *run)
+static void user_readable(struct run *run)
 {
     if (hear())
         run->wakes = -1;
 }
 
-static bool deliver(struct run *run, int number)
+static bool user_deliver(struct run *run, int number)
 {
     char word = (char)number;
     (void)run;
@@ -104,21 +104,21 @@ static bool deliver(struct run *run, int number)
     return running && send(ends[OURS], &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-static void end(struct run *run)
+static void user_end(struct run *run)
 {
     (void)run;
     shutdown(ends[OURS], SHUT_RDWR);
 }
 
 /* sudo exits with 1 when it starts nothing. What it has started is root's: it ends by the socket when sudo was killed. */
-static int outcome(struct run *run, int status)
+static int user_status(struct run *run, int status)
 {
     hear();
-    end(run);
+    user_end(run);
     return running ? exit_status(status) : exit_status(status) == KILLED ? KILLED : NOT_RUN;
 }
 
-static void clean(struct run *run)
+static void user_clean(struct run *run)
 {
     if (run->plan.proxy)
         egress_close(run);
@@ -131,7 +131,7 @@ static pid_t find_keeper(void)
     if (stat("/proc/self/exe", &own) != 0)
         return 0;
     for (pid_t process = getppid(); process > 1; process = parent_of(process))
-        if (stat(text("/proc/%d/exe", (int)process), &other) == 0 && own.st_dev == other.st_dev &&
+        if (stat(xasprintf("/proc/%d/exe", (int)process), &other) == 0 && own.st_dev == other.st_dev &&
             own.st_ino == other.st_ino)
             return process;
     return 0;
@@ -149,70 +149,70 @@ void user_as_root(struct run *run, char **words)
     clearenv();
     if (run->method != &user_method || geteuid() != 0 || setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0 ||
         setgroups(0, NULL) != 0)
-        refuse("this is the half of the launcher that root runs");
+        die("this is the half of the launcher that root runs");
     check_descriptors(run);
     if (words[0] == NULL || words[1] == NULL)
-        refuse("give a command to run");
+        die("give a command to run");
     run->command = words + 1;
     check_artifacts(run);
-    pid_t keeper = find_keeper();
-    int handle = keeper > 1 ? (int)syscall(SYS_pidfd_open, keeper, 0) : -1;
-    if (handle < 0 || find_keeper() != keeper)
-        refuse("the launcher is gone");
+    pid_t monitor = find_keeper();
+    int handle = monitor > 1 ? (int)syscall(SYS_pidfd_open, monitor, 0) : -1;
+    if (handle < 0 || find_keeper() != monitor)
+        die("the launcher is gone");
     int said = (int)syscall(SYS_pidfd_getfd, handle, number(words[0]), 0);
-    char *content = take(MOST + 1);
+    char *content = xcalloc(MOST + 1);
     ssize_t length = said < 0 ? -1 : pread(said, content, MOST, 0), at = 0;
-    struct words all = {0}, given = {0};
+    struct strv all = {0}, given = {0};
     while (at < length) {
-        add(&all, content + at);
+        strv_push(&all, content + at);
         at += (ssize_t)strlen(content + at) + 1;
     }
     int socket = all.count < 3 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
     if (socket < 0)
-        refuse_errno("the launcher is gone");
+        die_errno("the launcher is gone");
     if (number(all.at[1]) >= 0) /* it is held until nothing runs here any more */
         run->lock = (int)syscall(SYS_pidfd_getfd, handle, number(all.at[1]), 0);
     notify_filter(run, "seccomp.bpf");
-    if (!denied_take((int)syscall(SYS_pidfd_getfd, handle, number(all.at[2]), 0)))
-        refuse("what is refused can't be told");
+    if (!refusals_take((int)syscall(SYS_pidfd_getfd, handle, number(all.at[2]), 0)))
+        die("what is refused can't be told");
     for (size_t index = 3; index < all.count; index++)
-        add(&given, all.at[index]);
+        strv_push(&given, all.at[index]);
     root_half(run, socket, &given);
 }
 
 /* ---- the child */
-static void start(struct run *run)
+static void user_start(struct run *run)
 {
-    struct words words = {0};
+    struct strv words = {0};
     if (geteuid() == 0) {
         sigset_t set;
         bool apart = run->plan.proxy || ports_wanted(run);
         if ((apart && unshare(CLONE_NEWNET) != 0) || (run->plan.proxy && !egress_open(run, getpid(), false)) ||
             (ports_wanted(run) && !ports_open(network_of(getpid()), false)))
-            refuse("nothing was run");
-        run->plan.account_network = run->plan.account_network && !apart;
+            die("nothing was run");
+        run->plan.user.network = run->plan.user.network && !apart;
         close(ends[OURS]);
         caught_signals(&set);
         root_half(run, ends[THEIRS], &run->passed);
     }
-    for (const char *each[] = {sudo, "-n", "--", text("%s/launch", run->directory), "--as-root", NULL}, **word = each;
+    for (const char *each[] = {sudo, "-n", "--", xasprintf("%s/launch", run->directory), "--as-root", NULL}, **word = each;
          *word != NULL; word++)
-        add(&words, (char *)*word);
-    add(&words, text("%d", environment));
+        strv_push(&words, (char *)*word);
+    strv_push(&words, xasprintf("%d", environment));
     for (char **word = run->command; *word != NULL; word++)
-        add(&words, *word);
+        strv_push(&words, *word);
     execve(sudo, words.at, environ);
-    refuse_errno("%s can't be started", sudo);
+    die_errno("%s can't be started", sudo);
 }
 
 const struct method user_method = {
     .name = "user",
-    .check = check,
-    .prepare = prepare,
-    .start = start,
-    .readable = readable,
-    .deliver = deliver,
-    .end = end,
-    .status = outcome,
-    .clean = clean,
+    .check = user_check,
+    .prepare = user_prepare,
+    .start = user_start,
+    .readable = user_readable,
+    .deliver = user_deliver,
+    .end = user_end,
+    .status = user_status,
+    .clean = user_clean,
 };

@@ -4,10 +4,10 @@
 
 #include "launch.h"
 
-enum { RUNS, HAS_STOPPED }; /* what the first process says to the keeper, which sends it signals */
+enum { RUNS, HAS_STOPPED }; /* what the first process says to the monitor, which sends it signals */
 
-/* Makes the first process, and ends with it, or it with the keeper, whose socket this is. */
-_Noreturn void root_half(struct run *run, int socket, const struct words *given);
+/* Makes the first process, and ends with it, or it with the monitor, whose socket this is. */
+_Noreturn void root_half(struct run *run, int socket, const struct strv *given);
 int make_user_root(const struct run *run, const char *content, size_t length); /* the steps: each word ends with NUL */
 
 #endif

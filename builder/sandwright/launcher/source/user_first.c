@@ -21,35 +21,35 @@
 
 /* ---- the command */
 static const struct passwd *account; /* what is no number of an account's is refused: setresuid(2) takes the last for "as it is" */
-static struct words variables;
+static struct strv variables;
 static const char *place;
 static int root = -1; /* what is mounted there */
 
 static _Noreturn void begin_command(struct run *run)
 {
-    struct words shown = {0};
-    add(&shown, text("%s/resolv.conf", run->directory)); /* where names are resolved inside */
-    add(&shown, text("%s/hosts", run->directory));
-    int wall = wall_stands(run) ? wall_make(run, &shown) : -1;
+    struct strv shown = {0};
+    strv_push(&shown, xasprintf("%s/resolv.conf", run->directory)); /* where names are resolved inside */
+    strv_push(&shown, xasprintf("%s/hosts", run->directory));
+    int wall = backstop_available(run) ? backstop_make(run, &shown) : -1;
     job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)
-        refuse_errno("%s can't become the root", place);
+        die_errno("%s can't become the root", place);
     lower_limit(RLIMIT_CORE, 0, 0, "core");
     if (run->plan.files >= 0) /* not the first process's, which would wait for nothing with less than 3 (poll(2)) */
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     struct rlimit most = {(rlim_t)run->plan.pids, (rlim_t)run->plan.pids}; /* of the account's, and not of who calls */
     if (run->plan.pids >= 0 && setrlimit(RLIMIT_NPROC, &most) != 0)
-        refuse_errno("resources.pids can not be set");
+        die_errno("resources.pids can not be set");
     if (wall >= 0)
-        wall_own(wall, run->plan.wall_own.at);
+        backstop_own(wall, run->plan.backstop.own.at);
     if (!become_account(account->pw_uid, account->pw_gid, NULL, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        refuse_errno("the account can not be taken on");
+        die_errno("the account can not be taken on");
     if (getppid() != 1)
         _exit(NOT_RUN);
     if (wall >= 0)
         landlock_enter(wall);
-    if (chdir(run->plan.account_start) != 0)
-        refuse_errno("%s can't be entered", run->plan.account_start);
+    if (chdir(run->plan.user.start_directory) != 0)
+        die_errno("%s can't be entered", run->plan.user.start_directory);
     close_others((int[]){notify_channel()}, 1);
     notify_confine();
     exec_command(run->command, variables.at);
@@ -124,10 +124,10 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     sigaddset(&set, SIGCHLD);
     int children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (children < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0 || chdir("/") != 0)
-        refuse_errno("the processes of the run can't be held");
+        die_errno("the processes of the run can't be held");
     umask(022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-        refuse_errno("mounts can't be made private");
+        die_errno("mounts can't be made private");
     root = make_user_root(run, steps, length);
     /* Before anything runs, what is mounted is compared with the plan; later whoever replaces something ends the run. */
     watch_start(run, &watch);
@@ -139,28 +139,28 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     if (command == 0)
         begin_command(run);
     if (command < 0)
-        refuse_errno("no process can be made");
+        die_errno("no process can be made");
     notify_started();
     job_begin(command);
     (void)!send(socket, "", 1, MSG_NOSIGNAL);
     leave_namespace(attend(socket, children, command, &watch));
 }
 
-_Noreturn void root_half(struct run *run, int socket, const struct words *given)
+_Noreturn void root_half(struct run *run, int socket, const struct strv *given)
 {
     size_t length;
     int handle, status, spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
-    place = run->plan.account_place;
-    if ((account = getpwnam(run->plan.account)) == NULL || account->pw_uid == 0 || account->pw_gid == 0 ||
+    place = run->plan.user.root;
+    if ((account = getpwnam(run->plan.user.account)) == NULL || account->pw_uid == 0 || account->pw_gid == 0 ||
         account->pw_uid == (uid_t)-1 || account->pw_gid == (gid_t)-1)
-        refuse("there is no account to become");
+        die("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
     notify_start(run);
-    add_all(&variables, given);
-    add_all(&variables, &run->plan.account_settings);
+    strv_extend(&variables, given);
+    strv_extend(&variables, &run->plan.user.settings);
     ignore_signals();
-    if (unshare(spaces | (run->plan.account_network ? CLONE_NEWNET : 0)) != 0)
-        refuse_errno("root can make no namespaces here, as in many containers");
+    if (unshare(spaces | (run->plan.user.network ? CLONE_NEWNET : 0)) != 0)
+        die_errno("root can make no namespaces here, as in many containers");
     int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
     pid_t first = own < 0 ? -1 : fork();
     if (first == 0) { /* who is outside has no number here */
@@ -171,7 +171,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct words *given)
     }
     notify_started();
     if (first < 0 || (handle = (int)syscall(SYS_pidfd_open, first, 0)) < 0)
-        refuse_errno("root can make no namespaces here, as in many containers");
+        die_errno("root can make no namespaces here, as in many containers");
     for (;;) {
         struct pollfd each[] = {{.fd = socket, .events = POLLRDHUP}, {.fd = handle, .events = POLLIN}};
         if (poll(each, 2, -1) < 0)

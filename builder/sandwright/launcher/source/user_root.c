@@ -25,7 +25,7 @@ static void open_root(void)
         close(root);
     root = open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root < 0)
-        refuse_errno("%s can't be opened", place);
+        die_errno("%s can't be opened", place);
 }
 
 /* A path inside, from the root: `.` for that itself. */
@@ -45,17 +45,17 @@ static int target(const char *path)
     int file = open_inside(path);
     struct stat status;
     if (file < 0 || fstat(file, &status) != 0)
-        refuse_errno("%s%s can't be mounted", place, path);
+        die_errno("%s%s can't be mounted", place, path);
     if (S_ISLNK(status.st_mode))
-        refuse("%s%s is a link", place, path);
+        die("%s%s is a link", place, path);
     return file;
 }
 
 static void mounted(const char *type, const char *path, unsigned long flags, const char *data)
 {
     int file = target(path);
-    if (mount(type, text("/proc/self/fd/%d", file), type, flags, data) != 0)
-        refuse_errno("%s%s can't be mounted", place, path);
+    if (mount(type, xasprintf("/proc/self/fd/%d", file), type, flags, data) != 0)
+        die_errno("%s%s can't be mounted", place, path);
     close(file);
     if (strcmp(below(path), ".") == 0)
         open_root();
@@ -66,7 +66,7 @@ static void restricted(int file, const char *path, unsigned long long set, unsig
 {
     struct mount_attr given = {.attr_set = set};
     if (syscall(SYS_mount_setattr, file, "", AT_EMPTY_PATH | depth, &given, sizeof given) != 0)
-        refuse_errno("%s%s can't be restricted, for which Linux 5.12 is needed", place, path);
+        die_errno("%s%s can't be restricted, for which Linux 5.12 is needed", place, path);
 }
 
 /* All attributes are there before anybody can see the mount. */
@@ -75,16 +75,16 @@ static void bound(const char *source, const char *path, unsigned long long set)
     int from = open_without_links(AT_FDCWD, source, O_PATH, 0);
     struct stat status;
     if (from < 0 || fstat(from, &status) != 0)
-        refuse_errno("%s can't be shown", source);
+        die_errno("%s can't be shown", source);
     if (S_ISLNK(status.st_mode))
-        refuse("%s is a link", source);
+        die("%s is a link", source);
     int file = target(path), tree = (int)syscall(SYS_open_tree, from, "",
                                  AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
-        refuse_errno("%s%s can't be mounted", place, path);
+        die_errno("%s%s can't be mounted", place, path);
     restricted(tree, path, set, AT_RECURSIVE);
     if (syscall(SYS_move_mount, tree, "", file, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
-        refuse_errno("%s%s can't be mounted", place, path);
+        die_errno("%s%s can't be mounted", place, path);
     close(tree);
     close(file);
     close(from);
@@ -95,14 +95,14 @@ static void bound(const char *source, const char *path, unsigned long long set)
 /* In memory of the sandbox's own. Gives the last part of a path; `above` is where it is made. */
 static const char *make_above(const char *path, int *above)
 {
-    char *part = text("%s", below(path)), *slash;
+    char *part = xasprintf("%s", below(path)), *slash;
     for (slash = strchr(part, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         const char *name;
         *slash = '\0';
         if ((*above = open_inside(part)) < 0) {
             name = make_above(part, above);
             if (mkdirat(*above, name, 0755) != 0)
-                refuse_errno("%s/%s can't be made", place, part);
+                die_errno("%s/%s can't be made", place, part);
         }
         close(*above);
         *slash = '/';
@@ -110,7 +110,7 @@ static const char *make_above(const char *path, int *above)
     slash = strrchr(part, '/');
     *above = slash == NULL ? open_inside("/") : (*slash = '\0', open_inside(part));
     if (*above < 0)
-        refuse_errno("%s%s can't be made", place, path);
+        die_errno("%s%s can't be made", place, path);
     return slash == NULL ? part : slash + 1;
 }
 
@@ -119,7 +119,7 @@ static void make_directory(const char *path)
     int above;
     const char *name = make_above(path, &above);
     if (mkdirat(above, name, 0755) != 0 && errno != EEXIST)
-        refuse_errno("%s%s can't be made", place, path);
+        die_errno("%s%s can't be made", place, path);
     close(above);
 }
 
@@ -129,7 +129,7 @@ static void make_file(const char *path)
     const char *name = make_above(path, &above);
     int made = openat(above, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (made < 0)
-        refuse_errno("%s%s can't be made", place, path);
+        die_errno("%s%s can't be made", place, path);
     close(made);
     close(above);
 }
@@ -139,7 +139,7 @@ static void link_to(const char *where, const char *path)
     int above;
     const char *name = make_above(path, &above);
     if (symlinkat(where, above, name) != 0)
-        refuse_errno("%s%s can't be made", place, path);
+        die_errno("%s%s can't be made", place, path);
     close(above);
 }
 
@@ -150,18 +150,18 @@ static void devices(const char *path)
         {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
     mounted("tmpfs", path, MS_NOSUID | MS_NOEXEC, "mode=0755");
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
-        const char *name = text("%s/%s", path, names[index]);
+        const char *name = xasprintf("%s/%s", path, names[index]);
         make_file(name);
-        bound(text("/dev/%s", names[index]), name, 0);
+        bound(xasprintf("/dev/%s", names[index]), name, 0);
     }
-    make_directory(text("%s/pts", path));
-    mounted("devpts", text("%s/pts", path), MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
+    make_directory(xasprintf("%s/pts", path));
+    mounted("devpts", xasprintf("%s/pts", path), MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
     int made = target(path);
     if (mkdirat(made, "shm", 0755) != 0 || fchmodat(made, "shm", 01777, 0) != 0)
-        refuse_errno("%s%s/shm can't be made", place, path);
+        die_errno("%s%s/shm can't be made", place, path);
     close(made);
     for (size_t index = 0; index < sizeof links / sizeof *links; index++)
-        link_to(links[index][1], text("%s/%s", path, links[index][0]));
+        link_to(links[index][1], xasprintf("%s/%s", path, links[index][0]));
 }
 
 /* Of what there may not be. */
@@ -171,7 +171,7 @@ static void tried(const char *path, unsigned long long set)
     if (there >= 0 && inside >= 0)
         bound(path, path, set);
     else if (errno != ENOENT && errno != ENOTDIR)
-        refuse_errno("%s can't be looked at", path);
+        die_errno("%s can't be looked at", path);
     close(there);
     close(inside);
 }
@@ -182,7 +182,7 @@ static void ignored(const char *path)
     mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=8k,nr_inodes=4");
     int made = target(path);
     if (write_file(made, ".gitignore", "*\n", 2, 0444) != 0)
-        refuse_errno("%s%s/.gitignore can't be made", place, path);
+        die_errno("%s%s/.gitignore can't be made", place, path);
     close(made);
 }
 
@@ -191,7 +191,7 @@ static void loopback(void)
     struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
     int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &up) != 0)
-        refuse_errno("the loopback can't be brought up");
+        die_errno("the loopback can't be brought up");
     close(any);
 }
 
@@ -216,7 +216,7 @@ static void take_step(int step, const char *first, const char *second)
         tried(first, readonly);
         break;
     case TMPFS:
-        mounted("tmpfs", first, MS_NOSUID | MS_NODEV, text("mode=%s", second));
+        mounted("tmpfs", first, MS_NOSUID | MS_NODEV, xasprintf("mode=%s", second));
         break;
     case PROC:
         mounted("proc", first, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
@@ -242,7 +242,7 @@ static void take_step(int step, const char *first, const char *second)
         ignored(first);
         break;
     case BESIDE:
-        bound(text("%s/%s", artifacts, first), second, readonly);
+        bound(xasprintf("%s/%s", artifacts, first), second, readonly);
         break;
     default:
         loopback();
@@ -252,7 +252,7 @@ static void take_step(int step, const char *first, const char *second)
 /* Each word ends with NUL; `content` has one more behind its end. */
 int make_user_root(const struct run *run, const char *content, size_t length)
 {
-    place = run->plan.account_place;
+    place = run->plan.user.root;
     artifacts = run->directory;
     open_root();
     const char *end = content + length, *words[3];
@@ -261,10 +261,10 @@ int make_user_root(const struct run *run, const char *content, size_t length)
         while (step < STEP_COUNT && strcmp(content, STEPS[step].name) != 0)
             step++;
         if (step == STEP_COUNT)
-            refuse("the plan says '%s', which is no step", content);
+            die("the plan says '%s', which is no step", content);
         for (size_t count = 0; count <= STEPS[step].words; count++) {
             if (content >= end)
-                refuse("the plan ends too early");
+                die("the plan ends too early");
             words[count] = content;
             content += strlen(content) + 1;
         }

@@ -22,15 +22,14 @@ enum { LOOK = 250, SETUP = 20000, ANSWER = 20000, GRACE = 1000, STEP = 5, REPLAC
 enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* what the watch says */
 
 static struct watch options;
-static pid_t leaving; /* the watch that has said that all was well */
 static struct mount_plan plan;
 static int over = -1;
 static struct sandbox sandbox = {-1, -1, -1, -1};
 static struct inside inside = {{-1, -1}, false};
-static int watching = -1;
+static struct host_watch host = {.inotify = -1};
 static pid_t first;
 static const char *root;
-static const struct words *denied;
+static const struct strv *denied;
 static const char *appeared = "";
 
 /* First it is ended, then it is said: nobody inside may hold that up by not reading. */
@@ -43,7 +42,7 @@ static _Noreturn void leave_watch(int status)
 static _Noreturn void forbid(const char *format, const char *path)
 {
     sandbox_end(&sandbox);
-    refuse("%s: nothing was run", text(format, path));
+    die("%s: nothing was run", xasprintf(format, path));
 }
 
 /* Whether a process that was let go has ended, or will at once; who asks may be woken by what happens on the host, too. */
@@ -52,7 +51,7 @@ static bool ended_or_told(int milliseconds, bool told)
     struct pollfd each[] = {
         {.fd = sandbox.handle, .events = POLLIN},
         {.fd = over, .events = POLLIN},
-        {.fd = told ? watching : -1, .events = POLLIN},
+        {.fd = told ? host.inotify : -1, .events = POLLIN},
     };
     if (poll(each, 3, milliseconds) <= 0)
         return false;
@@ -79,7 +78,7 @@ static void kill_it(void)
 static _Noreturn void end(const char *path, const char *what)
 {
     kill_it();
-    say("%s%s: the run is ended", path, what);
+    warn("%s%s: the run is ended", path, what);
     _exit(REPLACED);
 }
 
@@ -112,7 +111,7 @@ static bool hidden_again(struct record *record)
 {
     bool there = false;
     if (record->again && options.by_name) {
-        host_hold(record, watching);
+        host_hold(&host, record);
         record->gone = record->held < 0;
         return true;
     }
@@ -121,7 +120,7 @@ static bool hidden_again(struct record *record)
     for (int tries = 0; tries < 100 && !there; tries++) {
         struct mounts mounts;
         bool hidden = inside_hide(&inside, record->target);
-        host_hold(record, watching);
+        host_hold(&host, record);
         record->gone = record->held < 0;
         if (record->gone && hidden)
             return true;
@@ -166,12 +165,14 @@ static void look_for_gone(void)
 /* A denied name that came to be on the host, or leads elsewhere: hidden, or the run ends. Whether all are hidden. */
 static bool hide_denied(void)
 {
+    if (denied->count == 0)
+        return true;
     for (int tries = 0; tries < 1000; tries++) {
         struct mounts mounts;
         bool can_hide = inside.spaces[1] >= 0 || inside.here;
         if (can_hide && !mounts_read(sandbox.mounts, &mounts))
             continue;
-        const char *path = absent_find(denied, &plan, can_hide ? &mounts : NULL, sandbox.root, root, watching);
+        const char *path = absent_find(denied, &plan, can_hide ? &mounts : NULL, sandbox.root, root, &host);
         if (can_hide)
             mounts_free(&mounts);
         if (path == NULL)
@@ -193,10 +194,10 @@ static void hide_denied_or_end(void)
 /* The kernel takes milliseconds to end a descriptor of inotify (SRCU). Nobody waits for that: all else is closed before. */
 static _Noreturn void leave_well(void)
 {
-    if (host_config_locked && options.tells)
-        say("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
+    if (host.config_locked && options.tells)
+        warn("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
             "add filesystem.git: [config]");
-    dup2(watching, 0);
+    dup2(host.inotify, 0);
     syscall(SYS_close_range, 1, over - 1, 0);
     syscall(SYS_close_range, over + 1, ~0U, 0);
     (void)!write(over, (char[]){WELL}, 1);
@@ -209,12 +210,12 @@ static _Noreturn void follow(void)
         struct pollfd each[] = {
             {.fd = sandbox.handle, .events = POLLIN},
             {.fd = sandbox.mounts, .events = POLLPRI},
-            {.fd = watching, .events = POLLIN},
+            {.fd = host.inotify, .events = POLLIN},
             {.fd = over, .events = POLLIN},
         };
-        int ready = poll(each, 4, host_incomplete ? LOOK : -1);
+        int ready = poll(each, 4, host.incomplete ? LOOK : -1);
         bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
-        bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
+        bool told = (each[2].revents != 0 && host_events(&host)) || host.incomplete;
         if (told && !last) {
             hide_denied_or_end();
             look_for_gone();
@@ -267,7 +268,7 @@ static void hold_covers(void)
 {
     for (size_t index = 0; index < plan.count; index++)
         if (plan.records[index].kind == COVER_FILE || plan.records[index].kind == COVER_DIRECTORY)
-            host_hold(&plan.records[index], watching);
+            host_hold(&host, &plan.records[index]);
 }
 
 static void compare_before(void)
@@ -294,10 +295,9 @@ static void begin(void)
     if (!sandbox_open(first, &sandbox) || !sandbox_is_first(&sandbox))
         _exit(ended(0) || (sandbox.handle < 0 && errno == ESRCH) ? 0 : NOT_RUN);
     settle();
-    if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
-        forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
-    if (!inside_limit(&inside, &plan))
-        forbid("the memory of what lies over placeholders can't be limited%s", "");
+    if (!inside_open(sandbox.process, &inside) || !inside_prepare(&inside, &plan))
+        forbid("the sandbox's mounts can't be made private, or the memory of what lies over placeholders limited (%s)",
+               strerror(errno));
     hold_covers();
     compare_before();
 }
@@ -312,7 +312,7 @@ static void begin_here(void)
     sandbox.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t index = 0; index < plan.count; index++) {
         struct record *each = &plan.records[index];
-        each->target = text("%s%s", root, each->length == 1 ? "" : each->target);
+        each->target = xasprintf("%s%s", root, each->length == 1 ? "" : each->target);
         each->length = strlen(each->target);
     }
     if (sandbox.mounts < 0 || !inside_private(&inside))
@@ -326,7 +326,7 @@ static void find(void)
 {
     int step = STEP;
     while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
-        if (watching >= 0 && host_events(watching)) {
+        if (host.inotify >= 0 && host_events(&host)) {
             hide_denied_or_end();
             compare_all(true);
         }
@@ -372,10 +372,10 @@ static void raise_limit(void)
     }
 }
 
-/* What the keeper holds isn't held longer by us. */
+/* What the monitor holds isn't held longer by us. */
 static void keep_only(int kept)
 {
-    lead_nowhere(0, 1);
+    redirect_to_null(0, 1);
     if (dup2(options.words, 2) < 0)
         _exit(NOT_RUN);
     syscall(SYS_close_range, 3, kept - 1, 0);
@@ -386,13 +386,13 @@ static _Noreturn void watch_sandbox(const struct run *run)
 {
     leave = leave_watch;
     ignore_signals();
-    plan = checked_mount_plan(run);
+    plan = watch_plan_checked(run);
     keep_only(over);
     raise_limit();
     root = options.root == NULL ? "" : options.root;
     denied = &run->plan.denied_names;
     first = options.first;
-    watching = host_watch(&plan);
+    host_watch(&host, &plan);
     if (first > 0)
         begin();
     else if (options.root != NULL)
@@ -423,13 +423,13 @@ void watch_start(struct run *run, struct watch *watch)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        refuse_errno("the mounts can't be watched");
+        die_errno("the mounts can't be watched");
     watch->mounted = false;
     watch->words = memfd_create("words", MFD_CLOEXEC);
-    leaving = 0;
+    leave_alone(0);
     watch->process = fork_child(&watch->handle);
     if (watch->words < 0 || watch->process < 0)
-        refuse_errno("the mounts can't be watched");
+        die_errno("the mounts can't be watched");
     if (watch->process == 0) {
         options = *watch;
         options.tells = !runs_git(run);
@@ -457,11 +457,6 @@ bool watch_mounted(struct watch *watch)
     return watch->mounted = hear(watch) == MOUNTED;
 }
 
-bool watch_leaves(pid_t process)
-{
-    return process == leaving;
-}
-
 int watch_end(struct watch *watch)
 {
     char said;
@@ -470,18 +465,18 @@ int watch_end(struct watch *watch)
         ;
     close(watch->says);
     if (said == WELL) {
-        leaving = watch->process;
+        leave_alone(watch->process);
         if (watch->handle >= 0)
             close(watch->handle);
-        say_again(watch->words);
+        warn_again(watch->words);
         return 0;
     }
     int status = wait_for(watch->process, watch->handle, said == SILENT ? 0 : ANSWER);
-    say_again(watch->words);
+    warn_again(watch->words);
     if (status == 0 || status == NOT_RUN)
         return status;
     if (status < 0 || status > 128)
-        say(said == SILENT ? "what watches the mounts doesn't answer, as a file system may not: the run is ended"
+        warn(said == SILENT ? "what watches the mounts doesn't answer, as a file system may not: the run is ended"
                            : "what watches the mounts was ended: so is the run");
     return watch->mounted ? KILLED : NOT_RUN;
 }

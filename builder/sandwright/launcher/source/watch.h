@@ -41,12 +41,22 @@ struct mounts {
     char *text;
 };
 
-/* mountplan.c: NULL, or what is wrong. `text` is changed, and has to stay. */
-const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan);
-struct run;
-struct mount_plan checked_mount_plan(const struct run *run); /* the artifact; refuses one that can't be used */
+/* What is watched on the host. */
+struct watched_name;
+struct host_watch {
+    int inotify;        /* -1 without */
+    bool incomplete;    /* something can't be watched, and has to be looked at now and then */
+    bool config_locked; /* Git was about to write its configuration, which is watched (git-config(1)) */
+    struct watched_name *names;
+    size_t count;
+};
 
-/* mounts.c */
+/* watch_plan.c: NULL, or what is wrong. `text` is changed, and has to stay. */
+const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan);
+struct run;
+struct mount_plan watch_plan_checked(const struct run *run); /* the artifact; refuses one that can't be used */
+
+/* mountinfo.c */
 bool mount_parse(char *text, struct mount *mount); /* one line without its end, which is changed, and held by `mount` */
 bool mounts_parse(char *text, struct mounts *mounts); /* takes `text`, which ends with NUL */
 bool mounts_read(int file, struct mounts *mounts);
@@ -54,7 +64,7 @@ void mounts_free(struct mounts *mounts);
 const struct mount *mounts_at(const struct mounts *mounts, const char *path, size_t length);
 bool is_below(const char *path, size_t length, const char *above, size_t above_length); /* or the same */
 
-/* compare.c: the record that is not as it was planned, or NULL. `where` is the path of an unplanned mount, else NULL. */
+/* watch_compare.c: the record that is not as it was planned, or NULL. `where` is the path of an unplanned mount, else NULL. */
 const struct record *compare(struct mount_plan *plan, const struct mounts *mounts, int root, bool first, const char **where);
 
 const struct record *record_about(const struct mount_plan *plan, const char *path, size_t length); /* which says most of it */
@@ -65,23 +75,21 @@ int look_inside(int root, const char *path, struct stat *status);
 
 bool is_in_memory(const char *type); /* of a file system */
 
-/* absent.c: of denied names, as spelled and where each led when rendered ("": nowhere), the path inside of the first that leads to
+/* watch_denied.c: of denied names, as spelled and where each led when rendered ("": nowhere), the path inside of the first that leads to
  * something of the host's which is shown and not hidden; NULL without. `mounts`, and the root `inside` that they are seen from, may
  * be NULL: then none is hidden but as rendered. */
-struct words;
-const char *absent_find(const struct words *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
-                        const char *root, int watching);
+struct strv;
+const char *absent_find(const struct strv *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
+                        const char *root, struct host_watch *watch);
 
-/* host.c */
-void host_watch_name(int watching, const char *directory, const char *name);
-int host_watch(struct mount_plan *plan);                  /* a descriptor for inotify, -1 without */
-void host_hold(struct record *record, int watching); /* what is there now is what must stay */
-bool host_events(int watching);                     /* whether one of them is about what is watched */
+/* watch_host.c */
+void host_watch_name(struct host_watch *watch, const char *directory, const char *name);
+void host_watch(struct host_watch *watch, struct mount_plan *plan);
+void host_hold(struct host_watch *watch, struct record *record); /* what is there now is what must stay */
+bool host_events(struct host_watch *watch);                      /* whether one of them is about what is watched */
 const struct record *host_compare(const struct mount_plan *plan);
-extern bool host_config_locked; /* Git was about to write its configuration, which is watched (git-config(1)) */
-extern bool host_incomplete; /* something can't be watched, and has to be looked at now and then */
 
-/* sandbox.c */
+/* watch_sandbox.c */
 struct sandbox {
     int process, handle; /* its first process: the directory in /proc, and a descriptor to end it by, each -1 without */
     int mounts, root;    /* its mountinfo and what is its root, each -1 without */
@@ -92,14 +100,14 @@ bool sandbox_is_first(const struct sandbox *sandbox);
 int sandbox_waits(const struct sandbox *sandbox, int descriptor); /* to read there: 1; not yet: 0; can't be told: -1 */
 void sandbox_end(const struct sandbox *sandbox);
 
-/* inside.c: in a process of its own, as it changes namespaces */
+/* watch_mountns.c: in a process of its own, as it changes namespaces */
 struct inside {
     int spaces[2]; /* of users, -1 where it is ours, and of mounts */
     bool here;     /* we are in them */
 };
 bool inside_open(int process, struct inside *inside);
 bool inside_private(const struct inside *inside);                          /* nothing comes in that is mounted outside later */
-bool inside_limit(const struct inside *inside, const struct mount_plan *plan); /* the memory of what lies over placeholders */
+bool inside_prepare(const struct inside *inside, const struct mount_plan *plan); /* and what lies over placeholders has little memory */
 bool hide_path(const char *path); /* here, in the mount namespace of this process; what isn't there is hidden */
 bool inside_hide(const struct inside *inside, const char *path); /* a link on the way is followed as inside */
 bool inside_remove(const struct inside *inside, const char *path);          /* a mount that came in meanwhile */

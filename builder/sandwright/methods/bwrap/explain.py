@@ -59,7 +59,7 @@ def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
-        connects=launch.plan.host_sockets if launch.plan.supervised else None,
+        connects=launch.plan.sockets.host if launch.plan.sockets.supervised else None,
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from sandwright.methods.shared.shims import shim_fields
+from sandwright.launcher import LAUNCH_INIT
+from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.covers import ignored
-from sandwright.render.hostnames import name_fields, place_fields
-from sandwright.render.launcher import common_plan, launch_program, supervision
+from sandwright.render.hostnames import placed_name_plan
+from sandwright.render.launcher import common_plan, launch_program, socket_plan
 from sandwright.render.mounts import MountPlan
-from sandwright.render.wall import wall_fields
+from sandwright.render.wall import backstop_plan
 
 BPF = 5
 """The descriptor under which bwrap finds its filter."""
@@ -44,16 +45,17 @@ def bwrap_launcher(
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
         ignored=ignored_places(policy, plan),
-        **supervision(policy),
-        **shim_fields(policy, "bwrap"),
-        **wall_fields(policy, root="host"),
+        sockets=socket_plan(policy),
+        shims=shim_plan(policy, "bwrap"),
+        backstop=backstop_plan(policy, root="host"),
     )
     if any(each.name == "resolv.conf" for each in files):
-        launch = dataclasses.replace(launch, **name_fields(policy), **place_fields(policy))
+        launch = dataclasses.replace(launch, names=placed_name_plan(policy))
     if count > MAX_ARGUMENTS:
         refused = (
             f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "
             "name fewer paths, or take another method"
         )
         launch = dataclasses.replace(launch, refused=refused)
-    return launch_program(policy, launch, files, "runs a command in the sandbox")
+    purpose = "runs a command in the sandbox"
+    return launch_program(policy, launch, files, purpose, inside=LAUNCH_INIT)

@@ -15,7 +15,9 @@ from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
 from sandwright.methods.kubernetes import records
+from sandwright.methods.kubernetes.canary import cluster_canary
 from sandwright.methods.kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
+from sandwright.methods.kubernetes.fleets.start import find, start
 from sandwright.methods.kubernetes.jobrun import remove_job
 from sandwright.methods.kubernetes.naming import labels, sandbox_name
 from sandwright.methods.kubernetes.objects import field, path_of, text
@@ -23,6 +25,7 @@ from sandwright.methods.kubernetes.records import OWNER, SESSION, JobRecord
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.methods.kubernetes.support import DECLARATION
 from sandwright.methods.kubernetes.travel import REGISTRY
+from sandwright.methods.kubernetes.travel.layers import parse_registry
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
@@ -85,14 +88,10 @@ class Kubernetes(Launched):
 
     def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
         """An Indexed Job."""
-        from sandwright.methods.kubernetes.fleets.start import start  # noqa: PLC0415 - few runs are of fleets
-
         return start(directory, order)
 
     def find_fleet(self, name: str) -> Fleet | None:
         """By its record, and the Job's uid."""
-        from sandwright.methods.kubernetes.fleets.start import find  # noqa: PLC0415 - likewise
-
         return find(name)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
@@ -116,9 +115,6 @@ class Kubernetes(Launched):
 
     def canary(self, policy: ResolvedPolicy) -> AbstractContextManager[RemoteCanary]:
         """A Pod in a namespace beside the policy's."""
-        from sandwright.methods.kubernetes.canary import cluster_canary  # noqa: PLC0415 - for `verify` alone
-        from sandwright.methods.kubernetes.travel.layers import parse_registry  # noqa: PLC0415
-
         registry = parse_registry(os.environ.get(REGISTRY, ""))
         return cluster_canary(connect(), sandbox_name(policy), registry)
 

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import urllib3
+
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.visible import visible
 
@@ -122,8 +125,6 @@ class Connection:
         *,
         silence: float = ANSWER,
     ) -> Iterator[Any]:
-        import urllib3  # noqa: PLC0415 - a run of another method needs none of it
-
         configuration = self._client.configuration
         headers = {"Accept": "application/json", "User-Agent": "sandwright", "Content-Type": kind}
         for each in configuration.auth_settings().values():
@@ -158,7 +159,7 @@ def connect(place: Place | None = None) -> Connection:
     """
     try:
         from kubernetes import client, config  # noqa: PLC0415 - an extra
-        from kubernetes.config import kube_config  # noqa: PLC0415
+        from kubernetes.config import kube_config  # noqa: PLC0415 - likewise
     except ImportError as error:
         raise ApiUnreachable(f"the Python package `kubernetes` is not installed: {EXTRA}") from error
     settings = client.Configuration()
@@ -200,7 +201,7 @@ def _bounded(answer: Any) -> bytes:  # noqa: ANN401 - urllib3's
 def _read(status: int, data: bytes) -> Json:
     """The object of an answer. Raise ApiRefused for another status than success, HostError for no object."""
     try:
-        found = json.loads(data)
+        found = strictjson.loads_lenient(data)
     except (ValueError, RecursionError) as error:
         if not 200 <= status < 300:
             raise ApiRefused(status, "", _short(data.decode(errors="replace"))) from error

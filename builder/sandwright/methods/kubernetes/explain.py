@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sandwright.document import Document, field_name, parse
-from sandwright.document import Path as FieldPath
+from sandwright.documents.document import Document, field_name
+from sandwright.documents.document import Path as FieldPath
+from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
@@ -33,10 +34,10 @@ class ReadCluster(Enclosure):
 
 def read_cluster(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
     """The container that the Job makes, with the network that the policy leaves its Pod."""
-    document = parse(rendered.artifact(FILE).content, file=FILE)
+    document = parse_yaml(rendered.artifact(FILE).content, file=FILE)
     pod: Any = _at(document, _POD)
     container = pod["containers"][0]
-    rules = parse(rendered.artifact("networkpolicy.yaml").content, file="networkpolicy.yaml")
+    rules = parse_yaml(rendered.artifact("networkpolicy.yaml").content, file="networkpolicy.yaml")
     network, proxied = _network(rules)
     base = (*_POD, "containers", 0)
     return ReadCluster(

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sandwright import places
+from sandwright.documents import strictjson
 from sandwright.methods.kubernetes.connection import Place
 from sandwright.signalling import liveness
 
@@ -57,7 +58,7 @@ def read_all() -> list[JobRecord]:
     found = []
     for path in sorted(_folder().glob("*.json")):
         try:
-            record = JobRecord(**json.loads(path.read_bytes()))
+            record = JobRecord(**strictjson.loads_record(path.read_bytes()))
         except (OSError, ValueError, TypeError):
             continue
         if path.stem == record.job:

@@ -14,7 +14,9 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+
+import yaml
 
 from sandwright.errors import HostError, SandwrightError
 from sandwright.methods.kubernetes import admission
@@ -24,11 +26,9 @@ from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright.methods.kubernetes.records import JobRecord, owner
 from sandwright.methods.kubernetes.terminal import converse, has_terminal, with_terminal
 from sandwright.methods.kubernetes.travel import REGISTRY, RIGHTS
+from sandwright.methods.kubernetes.travel.journey import Journey, prepared
 from sandwright.signalling import identity
 from sandwright.visible import message
-
-if TYPE_CHECKING:
-    from sandwright.methods.kubernetes.travel.journey import Journey
 
 REFUSED = 125
 TIME_IS_UP = 124
@@ -72,7 +72,6 @@ def run(directory: Path, argv: Sequence[str]) -> int:
     documents = read_manifests(directory)
     if not os.environ.get(REGISTRY):
         return _run(connection, documents, argv, None)
-    from sandwright.methods.kubernetes.travel.journey import prepared  # noqa: PLC0415 - few need it
 
     with prepared(directory, documents["job.yaml"]) as journey:
         if journey is not None:
@@ -169,8 +168,6 @@ def check(
 
 def read_manifests(directory: Path) -> dict[str, Json]:
     """The rendered manifests, by the name of their file."""
-    import yaml  # noqa: PLC0415 - the client imports it anyway
-
     found = {}
     for path in sorted(directory.glob("*.yaml")):
         found[path.name] = yaml.load(path.read_bytes(), yaml.CSafeLoader)

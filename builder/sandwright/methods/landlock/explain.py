@@ -19,19 +19,19 @@ from sandwright.render.rendered import Rendered
 def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the grants make. Raise DocumentError for a grant that the launcher doesn't know."""
     read = read_plan(rendered)
-    closed = read.plan.ports_closed
+    closed = read.plan.landlock.ports_closed
     return Enclosure(
         "host",
         tuple(_mounts(rendered.artifact("rules").content)),
-        network=ArtifactPosition(NAME, "ports_closed") if closed else None,
-        environment={word.partition("=")[0]: place for word, place in read.placed("settings")},
+        network=ArtifactPosition(NAME, "landlock.ports_closed") if closed else None,
+        environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=_both(rendered),
         absent=read.absent(),
-        localhost=dict(read.placed("ports_connect")),
-        expose=dict(read.placed("ports_bind")),
-        sockets=read.plan.supervised,
-        connects=read.plan.host_sockets if read.plan.supervised else None,
+        localhost=dict(read.placed("landlock.ports_connect")),
+        expose=dict(read.placed("landlock.ports_bind")),
+        sockets=read.plan.sockets.supervised,
+        connects=read.plan.sockets.host if read.plan.sockets.supervised else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from sandwright.launcher.plan import LandlockPlan, SocketPlan
 from sandwright.methods.bwrap.render import start_directory
 from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encoded, grants
@@ -11,7 +12,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
 from sandwright.render.filters import architecture, bpf_filter
-from sandwright.render.launcher import common_plan, launch_program, supervision
+from sandwright.render.launcher import common_plan, launch_program, socket_plan
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 
@@ -46,14 +47,16 @@ def render_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         absent=(),  # what appears where something is hidden stays hidden
         never=(*common.never, "TMPDIR") if policy.filesystem.tmp == "private" else common.never,
         project=None,
-        **({**supervision(policy), "supervised": True} if supervised else {}),
+        sockets=dataclasses.replace(socket_plan(policy), supervised=True) if supervised else SocketPlan(),
         expose=(),
         localhost=(),
-        settings=tuple(f"{name}={value}" for name, value in settings.items()),
-        start_directory=start_directory(policy, mount_plan(policy, root="host")),
-        temporary=policy.filesystem.tmp_path if policy.filesystem.tmp == "private" else None,
-        ports_closed=ports,
-        ports_connect=tuple(map(str, network.localhost)) if ports else (),
-        ports_bind=tuple(map(str, network.expose)) if ports else (),
+        landlock=LandlockPlan(
+            settings=tuple(f"{name}={value}" for name, value in settings.items()),
+            start_directory=start_directory(policy, mount_plan(policy, root="host")),
+            temporary=policy.filesystem.tmp_path if policy.filesystem.tmp == "private" else None,
+            ports_closed=ports,
+            ports_connect=tuple(map(str, network.localhost)) if ports else (),
+            ports_bind=tuple(map(str, network.expose)) if ports else (),
+        ),
     )
     return *files, *launch_program(policy, launch, files, "runs a command under Landlock")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sandwright.methods.seatbelt.profile import temporary
-from sandwright.methods.shared.shims import shim_values
+from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.facts import DARWIN_LINKS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
@@ -24,8 +24,7 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> tuple[Artifa
     proxy = policy.network.mode == "proxy"
     proxied = proxy_environment(environment.set, port=_PORT) if proxy else {}
     taken = {"TMPDIR", *proxied}
-    shims = shim_values(policy, "seatbelt")
-    search = shims["search"] if shims else None
+    shims = shim_plan(policy, "seatbelt")
     values = variables(
         {
             "profile": profile.digest.removeprefix("sha256:"),
@@ -38,9 +37,9 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> tuple[Artifa
             "files": policy.resources.files,
             "time": policy.resources.time,
             "uid": policy.facts.uid if policy.mapping == "required" else None,
-            "bridge": shims is not None,
-            "searches": search is not None,
-            "search": str(search or ""),
+            "bridge": shims.enabled,
+            "searches": shims.search is not None,
+            "search": shims.search or "",
         },
         rows={
             "links": _links(policy),

@@ -24,15 +24,16 @@ listener in the sandbox's network namespace, before anything of the sandbox runs
 through a socket that it inherited, and closes that. The bridge takes connections there, from inside this one
 namespace and nowhere else. For runsc the namespace is one that the launcher makes and `--network=host` then means,
 as with a proxy. With `network.mode: host` there is no such loopback, and no filter that lets containers make Unix
-sockets either: then `shim_values` refuses the policy, unless it lists sockets itself.
+sockets either: then `shim_plan` refuses the policy, unless it lists sockets itself.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from sandwright.errors import RenderError
+from sandwright.launcher.plan import ShimPlan
 from sandwright.policy.resolved import ResolvedPolicy
 
 SHIM = "shim"
@@ -78,34 +79,22 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
     return ShimPlace(own or directory, _reach(policy, method))
 
 
-def shim_values(policy: ResolvedPolicy, method: str) -> dict[str, object] | None:
-    """What a launcher has to know, None without shims.
+def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
+    """What a launcher has to know; not `enabled` without shims.
 
-    `place` is where the directory is seen, empty for its own path; `loopback` how it is reached. `search` is
+    `place` is where the directory is seen, None for its own path; `loopback` how it is reached. `search` is
     the PATH behind the shims, None for that of the host; containers put them in front of whatever PATH they
     have. Raise RenderError for a policy whose sandbox could not reach a bridge.
     """
     place = shim_place(policy, method, "")
     if place is None:
-        return None
+        return ShimPlan()
     if fault := _fault(policy, method, place):
         raise RenderError(f"{policy.source('credentials.shims')}: credentials.shims: {fault}")
     passed = policy.environment.passes("PATH")
     search = None if passed else policy.environment.set.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    return {"place": place.directory, "loopback": place.reach == "loopback", "search": search}
-
-
-def shim_fields(policy: ResolvedPolicy, method: str) -> dict[str, Any]:
-    """The same as fields of a launcher's plan; none without shims."""
-    found = shim_values(policy, method)
-    if found is None:
-        return {}
-    return {
-        "shims": True,
-        "shims_place": found["place"] or None,
-        "shims_search": found["search"],
-        "shims_loopback": found["loopback"],
-    }
+    loopback = place.reach == "loopback"
+    return ShimPlan(enabled=True, place=place.directory or None, search=search, loopback=loopback)
 
 
 def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:

@@ -12,6 +12,9 @@ from typing import Protocol
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.shared.artifacts import write_artifacts
+from sandwright.policy.collect import collect
+from sandwright.policy.load import layer
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 from sandwright.runtime.launch import base_environment, launch
@@ -74,10 +77,6 @@ def try_out(
 def _try(
     backend: Triable, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
-    from sandwright.policy.collect import collect  # noqa: PLC0415 - they cost what only a trial is worth
-    from sandwright.policy.load import layer  # noqa: PLC0415
-    from sandwright.policy.merged import MergedPolicy  # noqa: PLC0415
-
     shown, hidden = uuid.uuid4().hex, uuid.uuid4().hex
     project = scratch / "project"
     (project / HIDDEN).parent.mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
@@ -32,7 +33,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(_mounts(steps)),
         network=_network(read),
-        environment={word.partition("=")[0]: place for word, place in read.placed("account_settings")},
+        environment={word.partition("=")[0]: place for word, place in read.placed("user.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         absent=read.absent(),
@@ -82,6 +83,6 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
 
 def _network(read: ReadPlan) -> ArtifactPosition | None:
     """What says that there is a network namespace: with a proxy it is made for the way there."""
-    known = ("account_network", "proxy", "localhost", "expose")
-    names = [name for name in known if getattr(read.plan, name)]
+    known = ("user.network", "proxy", "localhost", "expose")
+    names = [name for name in known if attrgetter(name)(read.plan)]
     return ArtifactPosition(NAME, names[0]) if names else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from sandwright.launcher.plan import UserPlan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.hostnames import name_fields
+from sandwright.render.hostnames import name_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
-from sandwright.render.wall import wall_fields
+from sandwright.render.wall import backstop_plan
 
 
 def account_launcher(
@@ -33,12 +34,14 @@ def account_launcher(
         common,
         never=(*common.never, "HOME"),
         project=common.project if plan.covers else None,
-        account=name,
-        account_place=place,
-        account_start=start,
-        account_settings=tuple(f"{name}={value}" for name, value in settings.items()),
-        account_network=policy.network.mode == "none",
-        **name_fields(policy),
-        **wall_fields(policy, root="host", home=home),
+        user=UserPlan(
+            account=name,
+            root=place,
+            start_directory=start,
+            settings=tuple(f"{name}={value}" for name, value in settings.items()),
+            network=policy.network.mode == "none",
+        ),
+        names=name_plan(policy),
+        backstop=backstop_plan(policy, root="host", home=home),
     )
     return launch_program(policy, launch, files, "runs a command as the account")

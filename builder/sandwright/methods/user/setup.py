@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright import process
+from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.user import sharing
 from sandwright.methods.user.render import ACCOUNTS, DedicatedAccount
@@ -32,11 +33,15 @@ _TREE = 600.0
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project, and the other trees that its policy lets be written. `user` is who will start runs."""
+    """A project, and the other trees that its policy lets be written. `user` is who will start runs.
+
+    `closed` are canonical paths to which the account gets no rights, though they lie in one of the trees.
+    """
 
     project: Path
     others: tuple[Path, ...]
     user: int
+    closed: frozenset[str] = frozenset()
 
     @property
     def trees(self) -> tuple[Path, ...]:
@@ -136,7 +141,7 @@ class _Record:
 def _record(account: DedicatedAccount) -> _Record | None:
     path = Path(account.home).parent / RECORD
     try:
-        data = json.loads(path.read_bytes())
+        data = strictjson.loads_record(path.read_bytes())
         return _Record(
             data["project"], data["uid"], tuple(data["shared"]), tuple(data["passed"]), data["mode"]
         )
@@ -183,7 +188,10 @@ def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[Account
     for tree in workspace.trees:
         if uid is None or sharing.read(tree).permissions(uid) != 7:
             says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
-            yield AccountStep((says,), _sharing(account, tree))
+            yield AccountStep((says,), _sharing(account, tree, workspace.closed))
+    for path in sorted(map(Path, workspace.closed)):
+        if uid is not None and path.exists() and sharing.read(path).permissions(uid) is not None:
+            yield AccountStep((f"take its rights over {path} back",), _taking(path, uid))
 
 
 def _closed(trees: Sequence[Path], uid: int) -> list[Path]:
@@ -241,8 +249,12 @@ def _others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
     return does
 
 
-def _sharing(account: DedicatedAccount, tree: Path) -> Callable[[], Sequence[str]]:
-    return lambda: [f"{tree}: {each}" for each in sharing.share(tree, pwd.getpwnam(account.name).pw_uid)]
+def _sharing(account: DedicatedAccount, tree: Path, closed: frozenset[str]) -> Callable[[], Sequence[str]]:
+    def does() -> Sequence[str]:
+        left = sharing.share(tree, pwd.getpwnam(account.name).pw_uid, closed)
+        return [f"{tree}: {each}" for each in left]
+
+    return does
 
 
 def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> Iterator[AccountStep]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,8 @@ Change = Callable[[int, os.stat_result], None]
 """What is done to one file or directory, by its descriptor."""
 
 
-def share(tree: Path, uid: int) -> list[str]:
-    """Let a user read and write all of a tree, and its owner all that is made there later.
+def share(tree: Path, uid: int, closed: Collection[str] = ()) -> list[str]:
+    """Let a user read and write all of a tree but `closed` paths, and its owner all that is made there later.
 
     Programs stay programs, and nothing becomes one. Give what was left as it is. Raise HostError when the
     file system keeps no lists.
@@ -61,7 +61,7 @@ def share(tree: Path, uid: int) -> list[str]:
             first = _default(descriptor) or acl.of_mode(status.st_mode)
             _set(descriptor, DEFAULT, first.granting(uid, 7).granting(owner, 7))
 
-    return _changed(tree, {owner, uid}, change)
+    return _changed(tree, {owner, uid}, change, closed)
 
 
 def unshare(tree: Path, uid: int) -> list[str]:
@@ -119,9 +119,9 @@ def _on_one(directory: Path, change: Callable[[AccessList], AccessList]) -> None
         os.close(descriptor)
 
 
-def _changed(tree: Path, owners: set[int], change: Change) -> list[str]:
+def _changed(tree: Path, owners: set[int], change: Change, closed: Collection[str] = ()) -> list[str]:
     left = Left({})
-    for descriptor, status in _opened(tree, left):
+    for descriptor, status in _opened(tree, left, closed):
         if status.st_uid not in owners:
             left.add("they belong to somebody else")
         elif not stat.S_ISDIR(status.st_mode) and status.st_nlink > 1:
@@ -131,12 +131,13 @@ def _changed(tree: Path, owners: set[int], change: Change) -> list[str]:
     return left.describe()
 
 
-def _opened(tree: Path, left: Left) -> Iterator[tuple[int, os.stat_result]]:
+def _opened(tree: Path, left: Left, closed: Collection[str]) -> Iterator[tuple[int, os.stat_result]]:
     """Every directory and plain file of a tree on one file system, open for as long as it is looked at."""
     device = tree.stat().st_dev
     top = len(tree.parts)
     for path, directories, files, parent in os.fwalk(tree, follow_symlinks=False):
         status = os.fstat(parent)
+        directories[:] = [name for name in directories if f"{path}/{name}" not in closed]
         if directories and path.count("/") - top >= _DEEPEST:
             directories.clear()
             left.add("they lie too deep")
@@ -145,7 +146,7 @@ def _opened(tree: Path, left: Left) -> Iterator[tuple[int, os.stat_result]]:
             left.add("they are on another file system")
             continue
         yield parent, status
-        for name in files:
+        for name in (name for name in files if f"{path}/{name}" not in closed):
             yield from _file(name, parent, left)
 
 

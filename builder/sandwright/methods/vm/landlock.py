@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 
+from sandwright.launcher.plan import LandlockPlan, SocketPlan
 from sandwright.methods.bwrap.launch import ignored_places
 from sandwright.methods.bwrap.render import start_directory
 from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import encoded, grants
-from sandwright.methods.vm.render import KERNEL, guest_fields, guest_program, needs_amd64
+from sandwright.methods.vm.render import KERNEL, guest_program, machine_plan, needs_amd64
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import guest_filter, kernel_filter
+from sandwright.render.hostnames import placed_name_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import mount_plan
 from sandwright.render.recipe import sandbox_environment
@@ -44,15 +46,20 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     settings = {**authority_environment(policy), **sandbox_environment(policy)}
     launch = dataclasses.replace(
         common_plan(policy, plan, "landlock"),
-        **guest_fields(policy),
-        kernel=KERNEL,
+        names=placed_name_plan(policy),
         ignored=ignored_places(policy, plan),
-        supervised=True,
-        settings=tuple(f"{name}={value}" for name, value in settings.items()),
-        start_directory=start_directory(policy, plan),
-        temporary=policy.filesystem.tmp_path,
-        ports_closed=True,
-        guest_name=load_baseline().hostname,
-        guest_links=tuple((each.target, each.source) for each in plan.mounts if each.kind == "symlink"),
+        sockets=SocketPlan(supervised=True),
+        landlock=LandlockPlan(
+            settings=tuple(f"{name}={value}" for name, value in settings.items()),
+            start_directory=start_directory(policy, plan),
+            temporary=policy.filesystem.tmp_path,
+            ports_closed=True,
+        ),
+        vm=dataclasses.replace(
+            machine_plan(policy),
+            kernel=KERNEL,
+            hostname=load_baseline().hostname,
+            links=tuple((each.target, each.source) for each in plan.mounts if each.kind == "symlink"),
+        ),
     )
     return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")

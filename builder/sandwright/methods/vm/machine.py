@@ -7,6 +7,7 @@ seen nothing of the host or of any policy: the host's files are mounted after ea
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -14,9 +15,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import zstandard
+
 from sandwright import places, process
 from sandwright.errors import CommandFailed, HostError
-from sandwright.launcher import GUEST, LAUNCH
+from sandwright.launcher import GUEST, LAUNCH_VM
 from sandwright.methods.contract import Say, quiet
 
 QEMU = "qemu-system-x86_64"
@@ -110,12 +113,8 @@ def _name(file: str) -> str:
 def _unpacked(path: Path) -> bytes:
     match path.suffix:
         case ".xz":
-            import lzma  # noqa: PLC0415 - as is the next
-
             return lzma.decompress(path.read_bytes())
         case ".zst":
-            import zstandard  # noqa: PLC0415
-
             with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
                 return reader.read()
         case _:
@@ -138,7 +137,7 @@ def _stats(place: Path) -> list[os.stat_result]:
 
 
 def _make(place: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
-    launch, qemu = LAUNCH.path("linux/amd64"), process.which(QEMU)
+    launch, qemu = LAUNCH_VM.path("linux/amd64"), process.which(QEMU)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="new-") as scratch:
         made = Path(scratch, "machine")
         made.mkdir(mode=0o700)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from sandwright.errors import RenderError
-from sandwright.launcher import GUEST
+from sandwright.launcher import GUEST, LAUNCH_VM
+from sandwright.launcher.plan import MachinePlan
 from sandwright.methods.bwrap.launch import MAX_ARGUMENTS, ignored_places
 from sandwright.methods.bwrap.render import SWITCHES, bwrap_arguments
 from sandwright.policy.hidden import hidden_paths
@@ -21,7 +21,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import architecture, guest_filter, kernel_filter
-from sandwright.render.hostnames import name_fields, place_fields
+from sandwright.render.hostnames import placed_name_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import mount_plan
 from sandwright.render.watched import mounts_artifact
@@ -62,15 +62,15 @@ def render_vm(
     )
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
-        **guest_fields(policy),
-        kernel=kernel,
-        accelerator=accelerator,
+        names=placed_name_plan(policy),
+        vm=dataclasses.replace(machine_plan(policy), kernel=kernel, accelerator=accelerator),
         ignored=ignored_places(policy, plan),
     )
     if len(arguments) > MAX_ARGUMENTS:
         refused = "bubblewrap takes fewer arguments than this policy needs"
         launch = dataclasses.replace(launch, refused=refused)
-    return *files, *launch_program(policy, launch, files, "runs a command with a kernel of its own")
+    purpose = "runs a command with a kernel of its own"
+    return *files, *launch_program(policy, launch, files, purpose, inside=LAUNCH_VM)
 
 
 def guest_program() -> Artifact:
@@ -85,17 +85,15 @@ def needs_amd64(policy: ResolvedPolicy) -> None:
         raise RenderError("vm runs on amd64 only")
 
 
-def guest_fields(policy: ResolvedPolicy) -> dict[str, Any]:
+def machine_plan(policy: ResolvedPolicy) -> MachinePlan:
     """What the launcher's plan says of that kernel, whatever is around it. Raise like `render_vm`."""
     cpus = policy.resources.cpus
-    return {
-        **place_fields(policy),
-        **name_fields(policy),
-        "memory": memory(policy),
-        "cpus": None if cpus is None else int(cpus * 1000),
-        "guest_hidden": tuple(hidden_paths()),
-        "guest_readonly": (*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
-    }
+    return MachinePlan(
+        memory=memory(policy),
+        cpus=None if cpus is None else int(cpus * 1000),
+        hidden=tuple(hidden_paths()),
+        readonly=(*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
+    )
 
 
 def _arguments(policy: ResolvedPolicy, arguments: Iterator[str]) -> Iterator[str]:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
+from sandwright.documents.fields import SAVED
+from sandwright.documents.strictjson import parse_json_value
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.descriptor import Platform, mapping, sequence
-from sandwright.rootfs.fields import SAVED
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.images.candidates import ImageCandidate, choose, choose_all
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
-from sandwright.rootfs.strictjson import parse_json_value
 from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 LARGEST_MANIFEST = 4 << 20

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents.fields import CONFIG
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.descriptor import Platform, check_digest, mapping, sequence
-from sandwright.rootfs.fields import CONFIG
-from sandwright.rootfs.strictjson import parse_json
 
 LARGEST_CONFIG = 8 << 20
 """Bytes of a configuration that are read (unbounded reads: CVE-2020-1702, CVE-2023-25153)."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sandwright.documents.fields import CONFIG, INDEX, LAYOUT, MANIFEST
+from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.descriptor import (
     CONFIG_TYPES,
@@ -21,12 +23,10 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.fields import CONFIG, INDEX, LAYOUT, MANIFEST
 from sandwright.rootfs.images import blobs
 from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.images.candidates import ImageCandidate, choose, choose_all
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
-from sandwright.rootfs.strictjson import parse_json
 from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 LARGEST_DOCUMENT = 4 << 20

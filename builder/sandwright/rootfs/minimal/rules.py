@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from dataclasses import dataclass
 
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class KeepRules:
 @functools.cache
 def load_rules() -> KeepRules:
     """The rules that ship with this installation."""
-    data = json.loads(data_path("oci", "minimal.json").read_text(encoding="utf-8"))
+    data = data_json("oci", "minimal.json")
     return KeepRules(
         programs=frozenset(path.encode() for path in data["programs"]),
         leave=tuple((row["path"].encode(), row["reason"]) for row in data["leave"]),

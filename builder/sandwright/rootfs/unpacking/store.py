@@ -8,6 +8,7 @@ holds a lock; the next one removes the leftovers of a killed process.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.locking import lock_within
 from sandwright.rootfs.unpacking.removal import remove
@@ -72,7 +74,7 @@ def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
     try:
         if not (stat.S_ISDIR(rootfs.lstat().st_mode) and stat.S_ISREG(record.lstat().st_mode)):
             return None
-        return StoredRootfs(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+        return StoredRootfs(rootfs, strictjson.loads(record.read_text(encoding="utf-8")), fresh=False)
     except (FileNotFoundError, ValueError):  # not our record
         return None
 
@@ -166,8 +168,6 @@ def remove_tree(path: Path) -> None:
 
 def _on_disk(directory: Path) -> None:
     """Wait until everything that was written to the directory's file system is on its disk: syncfs(2)."""
-    import ctypes  # noqa: PLC0415 - only who makes something needs it
-
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         library = ctypes.CDLL(None, use_errno=True)

@@ -34,8 +34,6 @@ class OpenDirectory:
     is true where new files get the directory's group, and new directories its setgid bit.
     """
 
-    __slots__ = ("_on_disk", "fd", "inherits", "mode", "mtime_ns", "path")
-
     def __init__(self, path: bytes, fd: int, status: os.stat_result) -> None:
         """`path` is where it really is in the tree; `fd` is taken over."""
         self.path = path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
@@ -156,8 +157,6 @@ def _silent(subject: ProofSubject, word: str) -> str | None:
 
 
 def _soon(true: Callable[[], bool]) -> bool:
-    import time  # noqa: PLC0415
-
     until = time.monotonic() + 5
     while time.monotonic() < until:
         if true():

@@ -234,11 +234,14 @@ def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
     """Each network has a loopback, and some drivers give it a device of theirs."""
     of_all = {"lo", "sit0", "tunl0", "gre0", "gretap0", "erspan0", "ip6tnl0", "ip6gre0", "ip_vti0"}
     found = sorted(each.name for each in Path("/sys/class/net").glob("*") if each.name not in of_all)
+    real = (os.path.realpath(f"/sys/class/net/{name}") for name in found)
+    physical = [path for path in real if not path.startswith("/sys/devices/virtual/")]
     if found and subject.policy.network.mode == "none":
         yield _probe(
             "host-interfaces",
             "the host's network devices are not described in /sys",
             *(step("kernel.interface", "stat", f"/sys/class/net/{name}") for name in found[:_MOST_NAMES]),
+            *(step("kernel.interface", "stat", path) for path in physical[:_MOST_NAMES]),
             controls=(step("works", "read", "/proc/self/stat"),),
         )
 

@@ -5,22 +5,22 @@ command or in a file of settings, this run's paths are put; `{for: denied, words
 list is repeated for each path of a kind.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from sandwright.document import MAX_BYTES, FieldErrors, parse
+from sandwright.documents.decode import decode
+from sandwright.documents.document import MAX_BYTES, FieldErrors
+from sandwright.documents.model import ValueCheck
+from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.policy.names import FEATURES
 from sandwright.reading import read_named
-from sandwright.validation import load_model
 
 SHIPPED = Path(__file__).with_name("shipped")
 """A file of promises for each subject that ships, by its name."""
@@ -71,13 +71,12 @@ def _reasons(reasons: Mapping[str, str]) -> Mapping[str, str]:
     return reasons
 
 
-class Promises(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Promises:
     """One file of promises."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    schema_: Literal[1] = Field(alias="schema")
-    name: Annotated[str, AfterValidator(_named)]
+    schema_version: Literal[1] = field(metadata={"key": "schema"})
+    name: Annotated[str, ValueCheck(_named)]
     """What reports call it."""
 
     about: str
@@ -89,7 +88,7 @@ class Promises(BaseModel):
     command: tuple[Any, ...] = ()
     """The words before the command that is to run in it; `--subject` goes before it."""
 
-    files: Annotated[Mapping[str, Any], AfterValidator(_file_names)] = {}
+    files: Annotated[dict[str, Any], ValueCheck(_file_names)] = field(default_factory=dict)
     """Files of settings, by name: text as it is, anything else as JSON. They lie in `{files}`."""
 
     at: str = ""
@@ -101,13 +100,13 @@ class Promises(BaseModel):
     root: Literal["host", "image"] = "host"
     """Whose files are at its root."""
 
-    image: Annotated[str, AfterValidator(_engine)] = ""
+    image: Annotated[str, ValueCheck(_engine)] = ""
     """The engine that is given an empty image, `{image}`."""
 
-    policy: Mapping[str, Any]
+    policy: dict[str, Any]
     """What it was told, as sandbox.yaml says it; what is planted for the run is granted besides."""
 
-    not_promised: Annotated[Mapping[str, str], AfterValidator(_reasons)] = {}
+    not_promised: Annotated[dict[str, str], ValueCheck(_reasons)] = field(default_factory=dict)
     """Features of policies, or names of probes in which `*` stands for anything, with the reason."""
 
 
@@ -121,7 +120,7 @@ def read_promises(named: str) -> Promises:
         raise UsageError(
             f"the promises {named} can't be read: {error.strerror}; there ship those of {known}"
         ) from None
-    return load_model(Promises, parse(content, file=path.name if named in shipped() else named))
+    return decode(Promises, parse_yaml(content, file=path.name if named in shipped() else named))
 
 
 def shipped() -> tuple[str, ...]:

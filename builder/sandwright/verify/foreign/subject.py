@@ -18,7 +18,7 @@ from sandwright.verify.probe import Probe
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 
-_NOTHING = Promises.model_construct(name="", root="host", not_promised={})
+_NOTHING = Promises(schema_version=1, name="", about="", policy={})
 
 
 @dataclass(frozen=True)

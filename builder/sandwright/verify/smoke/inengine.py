@@ -24,7 +24,7 @@ from sandwright.image.engines.contract import BuildEngine
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import Session, StartableImage, Variant
-from sandwright.runtime.docker import DockerSession
+from sandwright.runtime.dockersession import DockerSession
 from sandwright.runtime.podman import PodmanSession, containers_conf
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify.canary import CanaryListener, canary_listener

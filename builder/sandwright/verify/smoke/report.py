@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.outputs import write_output
@@ -189,7 +189,7 @@ def write_report(report: ImageReport, output: Path) -> None:
 def read_report(output: Path) -> ImageReport | None:
     """The report in `output`; None when there is none that can be read."""
     try:
-        return ImageReport.from_json(json.loads((output / "report.json").read_bytes()))
+        return ImageReport.from_json(strictjson.loads((output / "report.json").read_bytes()))
     except (OSError, ValueError, HostError):
         return None
 

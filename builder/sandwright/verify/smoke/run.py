@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright import runtime as runtime_room
+from sandwright.documents.model import plain
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.progress import SILENT, Progress
@@ -86,7 +87,7 @@ def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: MachineFacts) ->
     """A digest of all that a row's outcome hangs on, as far as it can be told without starting anything."""
     path = process.find(runtime.program)
     identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
-    smoke = target.definition.smoke.model_dump(mode="json")
+    smoke = plain(target.definition.smoke)
     parts = [target.digest, target.platform, smoke, runtime.name, identity, host.kernel, host.uid, _suite()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -12,6 +12,7 @@ from sandwright.errors import BuildError, IntegrityError
 from sandwright.host import MachineFacts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import split_entrypoint
+from sandwright.image.export import write_archive as write
 from sandwright.render.baseline import load_baseline
 from sandwright.rootfs.bundles import bundle, convert
 from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
@@ -92,8 +93,6 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
     )
 
     def write_archive(sink: BinaryIO, reference: str) -> None:
-        from sandwright.image.export import write_archive as write  # noqa: PLC0415 - only engines need it
-
         write(target.layout, target.platform, sink, reference=reference)
 
     subject = contract.StartableImage(target.name, target.platform, directory, write_archive)

@@ -1,18 +1,15 @@
 """What a probe of usefulness is, and the probes that ship."""
 
-from __future__ import annotations
-
 import functools
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-
-from sandwright.document import parse
+from sandwright.documents.decode import decode
+from sandwright.documents.model import ValueCheck
+from sandwright.documents.yaml import parse_yaml
 from sandwright.policy.names import FEATURES
-from sandwright.validation import load_model
 
 PROBES = Path(__file__).with_name("probes")
 """A file for each family; its name is the first part of its probes' names."""
@@ -26,7 +23,7 @@ def _expression(text: str) -> str:
     return text
 
 
-Expression = Annotated[str, AfterValidator(_expression)]
+Expression = Annotated[str, ValueCheck(_expression)]
 """A regular expression, searched for with `re.MULTILINE`."""
 
 
@@ -36,15 +33,12 @@ def _feature(name: str) -> str:
     return name
 
 
-Feature = Annotated[str, AfterValidator(_feature)]
+Feature = Annotated[str, ValueCheck(_feature)]
 """One of `FEATURES`, or empty."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NearestDenial(_Section):
+@dataclass(frozen=True, kw_only=True)
+class NearestDenial:
     """What lies nearest to the work and is denied."""
 
     script: str
@@ -57,14 +51,16 @@ class NearestDenial(_Section):
     """What of a policy it is about. With a method that can't do that a write to `kept` is tried instead."""
 
 
-class WorkLimit(_Section):
+@dataclass(frozen=True, kw_only=True)
+class WorkLimit:
     """What a method can't do, and how that shows."""
 
     reason: str
     shows: Expression
 
 
-class WorkProbe(_Section):
+@dataclass(frozen=True, kw_only=True)
+class WorkProbe:
     """One thing that people do in a project, with real programs.
 
     It has a project of its own with the directories `kept` (read-only) and `secret` (denied), and `outside`
@@ -74,11 +70,11 @@ class WorkProbe(_Section):
 
     name: str
     about: str
-    needs: tuple[str, ...] = Field(default=(), strict=False)
+    needs: tuple[str, ...] = ()
     """Programs besides `sh` and coreutils; without one it is skipped. One with blanks is a command that must
     succeed."""
 
-    policy: tuple[str, ...] = Field(default=(), strict=False)
+    policy: tuple[str, ...] = ()
     """What it needs of a policy besides a project that may be written, as `--set` has it; `$BESIDE` is where
     the project lies."""
 
@@ -95,15 +91,16 @@ class WorkProbe(_Section):
     """… and this must succeed afterwards on the host, in the project."""
 
     denied: NearestDenial
-    cannot: Mapping[str, WorkLimit] = {}
+    cannot: dict[str, WorkLimit] = field(default_factory=dict)
     """By method, or `all`: what it can't do of this. A breach in it is a fail still."""
 
     seconds: float = 120.0
     """How long all of it may take inside."""
 
 
-class _Family(_Section):
-    probes: tuple[WorkProbe, ...] = Field(strict=False)
+@dataclass(frozen=True, kw_only=True)
+class _Family:
+    probes: tuple[WorkProbe, ...]
 
 
 @functools.cache
@@ -114,7 +111,5 @@ def work_probes() -> tuple[WorkProbe, ...]:
 
 def read_family(file: Path) -> tuple[WorkProbe, ...]:
     """The probes of one file. Raise DocumentError for a faulty one."""
-    family = load_model(_Family, parse(file.read_bytes(), file=file.name))
-    return tuple(
-        probe.model_copy(update={"name": f"work/{file.stem}/{probe.name}"}) for probe in family.probes
-    )
+    family = decode(_Family, parse_yaml(file.read_bytes(), file=file.name))
+    return tuple(replace(probe, name=f"work/{file.stem}/{probe.name}") for probe in family.probes)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.documents import strictjson
 from sandwright.policy.declaration import Declaration
 from sandwright.verify.work.probe import NearestDenial
 
@@ -98,7 +99,7 @@ def joined(settings: Sequence[str]) -> list[str]:
     for setting in settings:
         field, _, value = setting.partition("=")
         if value.startswith("[") and field in found:
-            items = dict.fromkeys([*json.loads(found[field]), *json.loads(value)])
+            items = dict.fromkeys([*strictjson.loads(found[field]), *strictjson.loads(value)])
             value = json.dumps(list(items))
         found[field] = value
     return [f"{field}={value}" for field, value in found.items()]

@@ -97,7 +97,7 @@ def _proved(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:
         return work_outcome(probe, proof.method, Verdict.SKIPPED, f"it can't enforce this policy: {error}")
     launcher = materialize(artifacts, project.root.with_name("artifacts"))
     beyond = project.beyond(probe.denied)
-    probe = probe.model_copy(update={"denied": BESIDE}) if beyond else probe
+    probe = replace(probe, denied=BESIDE) if beyond else probe
     result = replace(_started(proof, probe, launcher, project.root), beyond=beyond)
     if result.missing and registry.properties(proof.method).root == "host" and process.find(result.missing):
         evidence = f"({result.missing} is on the host, and not inside)"

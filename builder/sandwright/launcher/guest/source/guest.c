@@ -57,7 +57,7 @@ _Noreturn void guest_end(void)
 
 _Noreturn void guest_refuse(const char *what)
 {
-    char *why = text("inside: %s: %s", what, strerror(errno));
+    char *why = xasprintf("inside: %s: %s", what, strerror(errno));
     line_say(&out, REFUSED, why, strlen(why));
     guest_end();
 }
@@ -271,7 +271,7 @@ static void become_second(void)
 static void check_first(void)
 {
     if (getpid() != 1)
-        refuse("only the kernel of a sandbox starts this");
+        die("only the kernel of a sandbox starts this");
 }
 
 /* What else User-Mode Linux says to it comes behind. */

@@ -11,7 +11,7 @@
 
 /* What is said before BEGIN. */
 struct settings {
-    struct words command, variables, mounts, planned, hidden, readonly;
+    struct strv command, variables, mounts, planned, hidden, readonly;
     struct identity identity;
     struct terminal_of terminal;
     gid_t *groups;
@@ -48,7 +48,7 @@ int machine_line(void);
 void machine_root(int line);
 
 /* guestroot.c: makes the root of what was PLANNED, and goes there; what fails, NULL when nothing does. */
-const char *guest_root(const struct words *planned, const struct identity *identity);
+const char *guest_root(const struct strv *planned, const struct identity *identity);
 
 /* guestcommand.c */
 bool guest_setting(struct settings *set, enum frame frame, const unsigned char *content, size_t length); /* true: begin */

@@ -32,7 +32,7 @@ void copy_fixed(void *to, size_t size, const void *content, size_t length)
 
 static char *word_of(const void *content, size_t length)
 {
-    char *word = take(length + 1);
+    char *word = xcalloc(length + 1);
     memcpy(word, content, length);
     return word;
 }
@@ -41,22 +41,22 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
 {
     switch (frame) {
     case WORD_OF_COMMAND:
-        add(&set->command, word_of(content, length));
+        strv_push(&set->command, word_of(content, length));
         break;
     case VARIABLE:
-        add(&set->variables, word_of(content, length));
+        strv_push(&set->variables, word_of(content, length));
         break;
     case MOUNT_POINT:
-        add(&set->mounts, word_of(content, length));
+        strv_push(&set->mounts, word_of(content, length));
         break;
     case PLANNED:
-        add(&set->planned, word_of(content, length));
+        strv_push(&set->planned, word_of(content, length));
         break;
     case HIDDEN_PATH:
-        add(&set->hidden, word_of(content, length));
+        strv_push(&set->hidden, word_of(content, length));
         break;
     case READ_ONLY_PATH:
-        add(&set->readonly, word_of(content, length));
+        strv_push(&set->readonly, word_of(content, length));
         break;
     case DIRECTORY:
         set->directory = word_of(content, length);
@@ -122,9 +122,9 @@ static void set_limits(const struct settings *set, int procs)
     rlim_t hard = (rlim_t)(set->files[1] > MOST_FILES ? MOST_FILES : set->files[1]);
     if (setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) != 0 || setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard}) != 0 ||
         setrlimit(RLIMIT_NPROC, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}) != 0)
-        refuse_errno("limits can not be set");
+        die_errno("limits can not be set");
     if (procs >= 0 && write(procs, "0", 1) != 1)
-        refuse_errno("resources can not be limited");
+        die_errno("resources can not be limited");
 }
 
 static _Noreturn void leave_job(int code)
@@ -143,12 +143,12 @@ static _Noreturn void become_command(const struct settings *set, int procs, cons
     const uint32_t *halves = set->identity.capabilities;
     if (!become_account((uid_t)set->identity.user, (gid_t)set->identity.group, set->groups, set->group_count,
                         (uint64_t)halves[1] << 32 | halves[0]))
-        refuse_errno("rights can not be given up");
+        die_errno("rights can not be given up");
     umask((mode_t)set->identity.mask);
     if (chdir(set->directory) != 0)
-        refuse_errno("%s can't be entered", set->directory);
+        die_errno("%s can't be entered", set->directory);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &set->filter) != 0)
-        refuse_errno("the filter can't be set");
+        die_errno("the filter can't be set");
     sigprocmask(SIG_SETMASK, given, NULL);
     exec_command(set->command.at, set->variables.count == 0 ? &none : set->variables.at);
 }

@@ -16,7 +16,7 @@ enum { TRIES = 5000, PAUSE = 1000 }; /* times, microseconds: the port comes some
 static void load_modules(void)
 {
     for (int index = 0;; index++) {
-        int file = open(text("/modules/%02d", index), O_RDONLY | O_CLOEXEC);
+        int file = open(xasprintf("/modules/%02d", index), O_RDONLY | O_CLOEXEC);
         if (file < 0)
             return;
         if (syscall(SYS_finit_module, file, "", 0) != 0 && errno != EEXIST)

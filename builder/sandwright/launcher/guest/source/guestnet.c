@@ -17,30 +17,30 @@
 #include "ports.h"
 
 struct tunnels guest_tunnels;
-static struct run names; /* of hosts, for names.c */
-static struct words ports;
+static struct run names; /* of hosts, for dns.c */
+static struct strv ports;
 static bool exposes;
 
 bool guest_network_setting(enum frame frame, char *word)
 {
     switch (frame) {
     case LISTEN:
-        add(&ports, word);
+        strv_push(&ports, word);
         break;
     case EXPOSED:
         exposes = true;
         break;
     case NAME_OF_HOST:
-        add(&names.plan.names, word);
+        strv_push(&names.plan.names.patterns, word);
         break;
     case NAME_PORT:
-        add(&names.plan.name_ports, word);
+        strv_push(&names.plan.names.ports, word);
         break;
     case RESOLVER:
-        names.plan.resolver_place = word;
+        names.plan.names.resolver_place = word;
         break;
     case HOSTS:
-        names.plan.hosts_place = word;
+        names.plan.names.hosts_place = word;
         break;
     default:
         return false;
@@ -82,13 +82,13 @@ void guest_network(int line)
 {
     guest_tunnels.inside = true;
     raise_loopback();
-    if (names.plan.resolver_place != NULL)
-        lay_over(names.plan.resolver_place, "nameserver 127.0.0.1\n");
-    if (names.plan.hosts_place != NULL)
-        lay_over(names.plan.hosts_place, "127.0.0.1\tlocalhost\n::1\tlocalhost\n");
-    if (names_wanted(&names)) {
-        names_listen(&names);
-        names_start(&names, line);
+    if (names.plan.names.resolver_place != NULL)
+        lay_over(names.plan.names.resolver_place, "nameserver 127.0.0.1\n");
+    if (names.plan.names.hosts_place != NULL)
+        lay_over(names.plan.names.hosts_place, "127.0.0.1\tlocalhost\n::1\tlocalhost\n");
+    if (dns_wanted(&names)) {
+        dns_listen(&names);
+        dns_start(&names, line);
     }
     for (size_t index = 0; index < ports.count; index++) {
         unsigned short port = (unsigned short)atoi(ports.at[index]);

@@ -20,20 +20,20 @@ static const unsigned long USUAL = MS_NOSUID | MS_NODEV;
 
 static const char *in_root(const char *path)
 {
-    return strcmp(path, "/") == 0 ? ROOT : text("%s%s", ROOT, path);
+    return strcmp(path, "/") == 0 ? ROOT : xasprintf("%s%s", ROOT, path);
 }
 
 /* Only in memory: on the host nothing is made. */
 static bool above_is_memory(const char *path)
 {
     struct statfs place;
-    const char *above = text("%.*s", (int)(strrchr(path, '/') - path), path);
+    const char *above = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
     return statfs(above, &place) == 0 && place.f_type == TMPFS_MAGIC;
 }
 
 static bool make_ways(const char *path)
 {
-    char *each = text("%s", path);
+    char *each = xasprintf("%s", path);
     for (char *slash = strchr(each + sizeof ROOT, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (access(each, F_OK) != 0 && (!above_is_memory(each) || mkdir(each, 0755) != 0))
@@ -63,9 +63,9 @@ static bool bind(const char *source, const char *point, bool readonly)
 
 static bool make_memory(const char *point, const char *mode, const struct identity *identity, const char *ignores)
 {
-    const char *options = text("mode=%s,uid=%d,gid=%d", mode, (int)identity->user, (int)identity->group);
+    const char *options = xasprintf("mode=%s,uid=%d,gid=%d", mode, (int)identity->user, (int)identity->group);
     return make_point(point, true) && mount("tmpfs", point, "tmpfs", USUAL, options) == 0 &&
-           (ignores == NULL || write_file(AT_FDCWD, text("%s/.gitignore", point), ignores, strlen(ignores), 0444) == 0);
+           (ignores == NULL || write_file(AT_FDCWD, xasprintf("%s/.gitignore", point), ignores, strlen(ignores), 0444) == 0);
 }
 
 static bool close_memory(const char *point)
@@ -117,7 +117,7 @@ static bool enter(void)
            rmdir("/dev/root") == 0;
 }
 
-const char *guest_root(const struct words *planned, const struct identity *identity)
+const char *guest_root(const struct strv *planned, const struct identity *identity)
 {
     bool memory = false;
     if (mkdir(ROOT, 0755) != 0)

@@ -82,7 +82,7 @@ void guest_kernel(void)
 
 /* What is a mount outside is one here: it can't be moved away or linked out of, and what is read-only is so, too. The sandbox
  * outside keeps its contents; times and modes of what it lets nobody write would here be changed in memory. */
-static void copy_mounts(const struct words *mounts)
+static void copy_mounts(const struct strv *mounts)
 {
     for (size_t index = 0; index < mounts->count; index++) {
         const char *path = mounts->at[index] + 1;
@@ -95,7 +95,7 @@ static void copy_mounts(const struct words *mounts)
     }
 }
 
-static void cover_kernel(const struct words *hidden, const struct words *readonly)
+static void cover_kernel(const struct strv *hidden, const struct strv *readonly)
 {
     for (size_t index = 0; index < hidden->count; index++)
         if (!hide_path(hidden->at[index]))
@@ -131,9 +131,9 @@ static int limit_all(int32_t processes, int32_t processors)
     if (mkdir("/dev/group/run", 0700) != 0)
         guest_refuse("control groups");
     if (processes >= 0)
-        write_to("/dev/group/run/pids.max", text("%d", processes));
+        write_to("/dev/group/run/pids.max", xasprintf("%d", processes));
     if (processors >= 0)
-        write_to("/dev/group/run/cpu.max", text("%ld %d", (long)processors * (PERIOD / 1000), PERIOD));
+        write_to("/dev/group/run/cpu.max", xasprintf("%ld %d", (long)processors * (PERIOD / 1000), PERIOD));
     int procs = open("/dev/group/run/cgroup.procs", O_WRONLY | O_CLOEXEC);
     if (procs < 0 || umount2("/dev/group", MNT_DETACH) != 0 || rmdir("/dev/group") != 0)
         guest_refuse("control groups");
@@ -142,7 +142,7 @@ static int limit_all(int32_t processes, int32_t processors)
 
 void guest_entropy(const void *content, size_t length)
 {
-    struct rand_pool_info *pool = take(sizeof *pool + length);
+    struct rand_pool_info *pool = xcalloc(sizeof *pool + length);
     int file = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
     pool->entropy_count = (int)length * 8;
     pool->buf_size = (int)length;

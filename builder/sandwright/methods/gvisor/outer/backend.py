@@ -16,6 +16,8 @@ from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.backend import EngineBackend, client_environment
+from sandwright.methods.shared.engine.loading import give
+from sandwright.methods.shared.images import our_layout, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -61,17 +63,12 @@ class OuterGvisor(Launched):
         self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
-        from sandwright.methods.shared.images import rootfs  # noqa: PLC0415 - it brings archives along
-
         self._load(collect_host(), say)
         root = rootfs(policy, inputs or InputTracker(), say=say)
         return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
 
     def _load(self, host: MachineFacts, say: Say = quiet) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
-        from sandwright.methods.shared.engine.loading import give  # noqa: PLC0415
-        from sandwright.methods.shared.images import our_layout  # noqa: PLC0415 - it brings archives along
-
         if layout := our_layout(NAME):
             give(self.engine, NAME, layout, host.platform, self._engine.settings(host), say=say)
 

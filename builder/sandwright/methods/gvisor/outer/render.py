@@ -32,13 +32,14 @@ from sandwright.policy.names import Outer
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact, json_text
+from sandwright.render.authorities import authority_store
 from sandwright.render.baseline import load_baseline
 from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.uncovered import plan_without_covers
 from sandwright.render.watched import engine_watch
-from sandwright.resources import data_path
+from sandwright.resources import data_json
 from sandwright.seccomp import CatalogueProfile, oci_json, profile
 
 HOST = "/host"
@@ -73,7 +74,7 @@ class Grant:
 @functools.cache
 def grant(*, rootless: bool) -> Grant:
     """What was measured to be the least, from `oci/outer.json`."""
-    data = json.loads(data_path("oci", "outer.json").read_text(encoding="utf-8"))
+    data = data_json("oci", "outer.json")
     mode = "rootless" if rootless else "rootful"
     held = tuple(row["capability"] for row in data["capabilities"][mode])
     return Grant(held, profile(data["seccomp"][mode]), data["proc"][mode]["masked"])
@@ -101,6 +102,7 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
         *host_files(made),
         *proxy_files(policy),
         *engine_watch(policy, plan),
+        *authority_store(policy),
     )
     accounts = tuple(
         (f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright import places
+from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.kubernetes.admission import NothingRan
 from sandwright.methods.kubernetes.connection import Place
@@ -84,7 +85,7 @@ def new(record: FleetRecord) -> Iterator[None]:
 def read(name: str) -> FleetRecord | None:
     """The fleet of a name. Raise HostError for a record that can't be read."""
     try:
-        data = json.loads(Path(_path(name)).read_bytes())
+        data = strictjson.loads_record(Path(_path(name)).read_bytes())
         record = FleetRecord(**data)
     except FileNotFoundError:
         return None

@@ -6,13 +6,13 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection
 from __future__ import annotations
 
 import contextlib
-import json
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError, SandwrightError
 from sandwright.methods.kubernetes.connection import MOST, ApiRefused, ApiUnreachable, Connection, Json
 from sandwright.methods.kubernetes.objects import rows, text
@@ -138,7 +138,7 @@ class _Watcher:
     def _take(self, line: bytes) -> bool:
         """Take in one event; False where the watch is over."""
         try:
-            event = json.loads(line)
+            event = strictjson.loads_lenient(line)
         except (ValueError, RecursionError):
             event = {}
         item = event.get("object") if isinstance(event, dict) else None

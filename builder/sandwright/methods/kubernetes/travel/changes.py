@@ -21,6 +21,7 @@ from sandwright.methods.kubernetes.travel.returned import ReturnedChanges
 from sandwright.methods.kubernetes.travel.rules import ProjectRules
 from sandwright.methods.kubernetes.travel.snapshot import Recorded, open_below
 from sandwright.rootfs.tar.entry import EntryKind
+from sandwright.rootfs.unpacking.place import umask
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -284,6 +285,4 @@ def _has_parent_in(path: bytes, roots: set[bytes]) -> bool:
 
 
 def _umask() -> int:
-    from sandwright.rootfs.unpacking.place import umask  # noqa: PLC0415
-
     return umask()

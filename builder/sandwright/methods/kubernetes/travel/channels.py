@@ -6,11 +6,11 @@ The subprotocol is `v4.channel.k8s.io` (KEP-4006): a message is the number of a 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.methods.kubernetes.connection import ApiRefused, ApiUnreachable, Connection
 from sandwright.methods.kubernetes.objects import field, rows, text
@@ -65,7 +65,7 @@ def program(
     Raise ApiRefused, ApiUnreachable.
     """
     from kubernetes.stream.ws_client import create_websocket  # noqa: PLC0415 - an extra
-    from websocket import WebSocketBadStatusException  # noqa: PLC0415
+    from websocket import WebSocketBadStatusException  # noqa: PLC0415 - comes with it
 
     configuration = connection.configuration
     headers = {"sec-websocket-protocol": "v4.channel.k8s.io"}
@@ -89,7 +89,7 @@ def program(
 def exit_status(data: bytes) -> int:
     """The exit status that a message of the channel STATUS holds. Raise HostError where it holds none."""
     try:
-        found = json.loads(data)
+        found = strictjson.loads_lenient(data)
     except (ValueError, RecursionError) as error:
         raise HostError("how a program ended is told in no JSON") from error
     if text(found, "status") == "Success":
@@ -102,7 +102,7 @@ def exit_status(data: bytes) -> int:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    from websocket import WebSocketBadStatusException, WebSocketException  # noqa: PLC0415
+    from websocket import WebSocketBadStatusException, WebSocketException  # noqa: PLC0415 - an extra
 
     try:
         yield

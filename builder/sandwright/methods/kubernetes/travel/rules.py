@@ -8,12 +8,12 @@ answer holds.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.methods.kubernetes.objects import rows
 from sandwright.policy.paths import ancestors, is_inside
@@ -134,7 +134,7 @@ def read_rules(document: Json, pod: Json) -> ProjectRules:
 
 def parse_rules(content: bytes) -> Json:
     """The document of the artifact."""
-    found: Json = json.loads(content.decode("utf-8", "surrogateescape"))
+    found: Json = strictjson.loads_record(content.decode("utf-8", "surrogateescape"))
     return found
 
 

@@ -15,6 +15,7 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.engine.loading import load_built
+from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -99,8 +100,6 @@ class EngineBackend(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where neither the engine nor a build has the image that a policy has by default."""
-        from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing  # noqa: PLC0415 - brings archives
-
         if not (said := missing(image := default_image())):
             return None
         settings = {**os.environ, "PATH": process.search_path(), **self.settings(collect_host())}

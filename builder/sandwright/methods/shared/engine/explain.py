@@ -27,9 +27,10 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.
     """
     read = _read(rendered)
-    options = [_option(word, place) for word, place in read.placed("options")]
+    options = [_option(word, place) for word, place in read.placed("engine.options")]
     hidden = [
-        ("--mount", f"type=bind,hidden,{fields}", place) for fields, place in read.placed("hidden_files")
+        ("--mount", f"type=bind,hidden,{fields}", place)
+        for fields, place in read.placed("engine.hidden_files")
     ]
     hidden += [("--mount", f"type=tmpfs,ro,{fields}", place) for fields, place in read.placed("ignored")]
     held = [value for name, value, _ in options if name == "--cap-add"]
@@ -55,9 +56,9 @@ def _read(rendered: Rendered) -> ReadPlan:
     """The plan, or the variables of a launcher in shell."""
     if any(each.name == VARIABLES for each in rendered.artifacts):
         rows = rows_of(rendered)
-        return ReadPlan(
-            LaunchPlan(method="engine"), {name: found[0] for name, found in rows.items() if found}
-        )
+        fields = {name: f"engine.{name}" for name in ("options", "hidden_files")}
+        words = {fields.get(name, name): found[0] for name, found in rows.items() if found}
+        return ReadPlan(LaunchPlan(method="engine"), words)
     read = read_plan(rendered)
     proxied = {"sw_proxied": (("", ArtifactPosition(NAME, "proxy")),)} if read.plan.proxy else {}
     return replace(read, words={**read.words, **proxied})

@@ -30,45 +30,45 @@ def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifac
 
     `others` are the artifacts that it checks and uses.
     """
-    engine, project = str(plan.engine), (plan.project or "").encode("utf-8", "surrogateescape")
+    engine, project = str(plan.engine.client), (plan.project or "").encode("utf-8", "surrogateescape")
     words = {
         "engine": engine,
         "title": TITLES[engine],
         "facts_format": FACTS[engine],
-        "owner": plan.owner if plan.uid is None else plan.uid,
+        "owner": plan.engine.owner if plan.uid is None else plan.uid,
         "required": plan.uid is not None,
         "time": plan.time,
-        "home": plan.home,
-        "as_root": bool(plan.callers),  # a Mac's /etc/subuid gives nobody numbers
-        "image": plan.started[0],
-        "image_missing": plan.image_missing,
-        "image_root": plan.image,
-        "shims": plan.shims_place,
+        "home": plan.engine.home,
+        "as_root": bool(plan.engine.callers),  # a Mac's /etc/subuid gives nobody numbers
+        "image": plan.engine.started[0],
+        "image_missing": plan.engine.image_missing,
+        "image_root": plan.image.root,
+        "shims": plan.shims.place,
         "project": f"sandwright.project={hashlib.sha256(project).hexdigest()[:32]}",
-        "nothing_mask": "777" if plan.image is None else "333",
+        "nothing_mask": "777" if plan.image.root is None else "333",
         "proxied": plan.proxy,
-        "proxy_image": plan.proxy_image,
-        "proxy_missing": plan.proxy_missing,
-        "proxy_network": plan.proxy_network,
-        "proxy_clients": plan.proxy_clients,
+        "proxy_image": plan.engine.proxy_image,
+        "proxy_missing": plan.engine.proxy_missing,
+        "proxy_network": plan.engine.proxy_network,
+        "proxy_clients": plan.engine.proxy_clients,
         "inside": plan.writable,
         "absent": plan.absent,
         "there_directories": plan.there_directories,
         "there_files": plan.there_files,
-        "controllers": plan.controllers,
-        "image_points": plan.image_points,
+        "controllers": plan.engine.controllers,
+        "image_points": plan.image.points,
         "passed": plan.passed,
         "never": plan.never,
         "covered_directories": plan.placeholder_directories,
-        "options": ["--init" if each == "--init=false" else each for each in plan.options],
-        "hidden_files": plan.hidden_files,
-        "started": plan.started,
-        "unset_names": plan.unset,
+        "options": ["--init" if each == "--init=false" else each for each in plan.engine.options],
+        "hidden_files": plan.engine.hidden_files,
+        "started": plan.engine.started,
+        "unset_names": plan.engine.unset,
     }
     rows = {
         "sums": [(each.digest.removeprefix("sha256:"), each.name) for each in others],
         "covered_files": plan.placeholder_files,
-        "files_inside": plan.files_inside,
+        "files_inside": plan.engine.files_inside,
     }
     values = variables(words, rows)
     purpose = "runs a command in a container"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sandwright.errors import RenderError
-from sandwright.launcher.plan import LaunchPlan, Pairs
+from sandwright.launcher import LAUNCH_INIT
+from sandwright.launcher.plan import EnginePlan, ImagePlan, LaunchPlan, NamePlan, Pairs
 from sandwright.methods.shared.engine.arguments import mount_fields
 from sandwright.methods.shared.engine.container import CLIENTS, Container
 from sandwright.methods.shared.engine.launch import (
@@ -19,11 +20,11 @@ from sandwright.methods.shared.engine.launch import (
     proxy_missing,
     shown,
 )
-from sandwright.methods.shared.shims import shim_values
+from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.authorities import authority_fields
-from sandwright.render.hostnames import name_fields
+from sandwright.render.authorities import with_authorities
+from sandwright.render.hostnames import name_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
 from sandwright.render.watched import PLAN
@@ -48,41 +49,44 @@ def engine_plan(
 ) -> LaunchPlan:
     """What the launcher of a container does. Raise RenderError for what it can't be told."""
     base = common_plan(policy, plan, "engine")
-    shims = shim_values(policy, made.engine)
+    shims = shim_plan(policy, made.engine)
     done = replace(
         base,
         project=base.project if plan.covers else None,
         pids=None,
         files=None,
         localhost=(),
-        shims=shims is not None,
-        shims_place=None if shims is None else str(shims["place"]),
-        engine=made.engine,
-        options=tuple(options),
-        started=(made.image, *(outer.command if outer else ())),
-        image_missing=image_missing(made),
-        files_inside=(
-            *((name, f"dst=/etc/{name}") for name in closed(made)),
-            *(outer.files if outer else ()),
-        ),
+        shims=replace(shims, search=None, loopback=False),
         ignored=tuple(mount_fields(f"dst={path}") for path in made.ignored),
-        hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),
-        binds=tuple(shown(made)),
-        owner=policy.facts.uid if made.user is not None else None,
-        controllers=tuple(controllers(made)),
-        home=made.account.home if made.account else None,
-        callers=(policy.facts.user, str(policy.facts.uid)) if made.keep_id else (),
-        unset=made.unset if made.engine == "docker" else (),
-        image=outer.image if outer else None,
-        image_points=outer.points if outer else (),
+        engine=EnginePlan(
+            client=made.engine,
+            options=tuple(options),
+            started=(made.image, *(outer.command if outer else ())),
+            image_missing=image_missing(made),
+            files_inside=(
+                *((name, f"dst=/etc/{name}") for name in closed(made)),
+                *(outer.files if outer else ()),
+            ),
+            hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),
+            binds=tuple(shown(made)),
+            owner=policy.facts.uid if made.user is not None else None,
+            controllers=tuple(controllers(made)),
+            home=made.account.home if made.account else None,
+            callers=(policy.facts.user, str(policy.facts.uid)) if made.keep_id else (),
+            unset=made.unset if made.engine == "docker" else (),
+        ),
+        image=ImagePlan(root=outer.image, points=outer.points) if outer else ImagePlan(),
     )
-
-    done = replace(done, **authority_fields(policy, plan, done.never))
+    done = with_authorities(policy, plan, done)
     if not made.proxied:
         return done
+    names = NamePlan() if outer else name_plan(policy)
+    return replace(done, names=names, engine=_proxied(policy, made, done.engine))
+
+
+def _proxied(policy: ResolvedPolicy, made: Container, engine: EnginePlan) -> EnginePlan:
     return replace(
-        done,
-        **({} if outer else name_fields(policy)),
+        engine,
         proxy_image=PROXY_IMAGE,
         proxy_missing=proxy_missing(made),
         proxy_network=OUTSIDE[made.engine],
@@ -102,9 +106,10 @@ def engine_launcher(
         if plan.expose:
             source = policy.source("network.expose")
             raise RenderError(f"{source}: network.expose: the container is on another machine than this one")
-        if plan.proxy_private:
+        if plan.engine.proxy_private:
             source = policy.source("network.allow")
             raise RenderError(f"{source}: network.allow: private: the proxy is on another machine")
         return engine_script(plan, others)
     watched = any(each.name == PLAN for each in others)
-    return launch_program(policy, replace(plan, watched=watched), others, "runs a command in a container")
+    plan = replace(plan, engine=replace(plan.engine, watched=watched))
+    return launch_program(policy, plan, others, "runs a command in a container", inside=LAUNCH_INIT)

@@ -16,6 +16,7 @@ from sandwright.methods.shared.engine.plan import engine_launcher, engine_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.authorities import authority_store
 from sandwright.render.filters import oci_filter
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy import ProxyPlace, render_proxy
@@ -37,6 +38,7 @@ def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...
         *host_files(made),
         *proxy_files(policy),
         *engine_watch(policy, plan),
+        *authority_store(policy),
     )
     compose = _compose(policy, plan, made)
     done = engine_plan(policy, plan, made, run_arguments(made), None)

@@ -12,6 +12,7 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
+from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -36,8 +37,6 @@ class Runtime(Launched):
         self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
-        from sandwright.methods.shared.images import rootfs  # noqa: PLC0415 - it brings archives along
-
         return {ROOTFS: str(rootfs(policy, inputs or InputTracker(), say=say))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -58,8 +57,6 @@ class Runtime(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where the image that a policy has by default is not here."""
-        from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing  # noqa: PLC0415 - brings archives
-
         said = missing(image := default_image())
         return Preflight(self.name, "image-missing", said, HOW_TO_BUILD.format(image)) if said else None
 

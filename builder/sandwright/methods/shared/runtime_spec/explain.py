@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sandwright.document import Document, field_name
+from sandwright.documents.document import Document, field_name
+from sandwright.documents.jsontext import parse_json
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.plans import read_plan
@@ -14,7 +15,6 @@ from sandwright.methods.shared.runtime_spec.render import IGNORED, NOTHING
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
-from sandwright.seccomp.jsontext import parse_json
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 
@@ -50,7 +50,7 @@ def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
-        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
+        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime.flags,
     )
 
 

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from sandwright.methods.shared.shims import shim_fields
+from sandwright.launcher import LAUNCH_INIT
+from sandwright.launcher.plan import BackstopPlan, ImagePlan, RuntimePlan
+from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.authorities import authority_fields
+from sandwright.render.authorities import with_authorities
 from sandwright.render.covers import ignored
-from sandwright.render.hostnames import name_fields
+from sandwright.render.hostnames import name_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
-from sandwright.render.wall import wall_fields
+from sandwright.render.wall import backstop_plan
 
 _HOLES: Mapping[str, re.Pattern[bytes]] = {
     "args": re.compile(rb'^    "args": \[\s*("/bin/sh")', re.MULTILINE),
@@ -45,8 +47,8 @@ def runtime_launcher(
     the image has to have. `private` are the names at the root that are not the image's.
     """
     limits = policy.resources
-    shims = shim_fields(policy, "gvisor" if gvisor else "oci")
-    looped = bool(shims.get("shims_loopback"))
+    shims = shim_plan(policy, "gvisor" if gvisor else "oci")
+    looped = shims.loopback
     base = common_plan(policy, plan, "runtime")
     looped = looped or bool(base.expose or base.localhost)
     own_network = policy.network.mode == "proxy" or looped
@@ -54,25 +56,30 @@ def runtime_launcher(
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
     base = replace(base, ignored=() if gvisor else ignored(plan.covers))
-    base = replace(base, **authority_fields(policy, plan, base.never), **name_fields(policy))
+    base = replace(with_authorities(policy, plan, base), names=name_plan(policy))
     every = replace(
         base,
         refused=_NO_GROUP if gvisor and rootless and limited else None,
-        gvisor=gvisor,
-        rootless=rootless,
-        runtime_flags=tuple(_runsc_flags(policy, looped=looped)) if gvisor else (),
-        image=policy.image,
-        image_points=tuple(points),
-        image_private=tuple(private),
-        own_network=own_network,
-        host_names=policy.network.mode == "host",
-        config_holes=config_holes(
-            config, own_network=own_network, asks=any(each.name == "seccomp.bpf" for each in files)
+        runtime=RuntimePlan(
+            gvisor=gvisor,
+            rootless=rootless,
+            flags=tuple(_runsc_flags(policy, looped=looped)) if gvisor else (),
+            own_network=own_network,
+            config_holes=config_holes(
+                config, own_network=own_network, asks=any(each.name == "seccomp.bpf" for each in files)
+            ),
         ),
-        **shims,
-        **({} if gvisor else wall_fields(policy, root="image")),
+        image=ImagePlan(
+            root=policy.image,
+            points=tuple(points),
+            private_names=tuple(private),
+            host_names=policy.network.mode == "host",
+        ),
+        shims=shims,
+        backstop=BackstopPlan() if gvisor else backstop_plan(policy, root="image"),
     )
-    return launch_program(policy, every, files, "runs a command in a container of an OCI runtime")
+    purpose = "runs a command in a container of an OCI runtime"
+    return launch_program(policy, every, files, purpose, inside=LAUNCH_INIT)
 
 
 _NO_GROUP = (

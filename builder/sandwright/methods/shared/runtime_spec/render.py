@@ -17,10 +17,11 @@ from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.authorities import authority_store
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover, ignored
 from sandwright.render.filters import asking_filter, gvisor_filter, oci_filter
-from sandwright.render.hostnames import name_fields, name_files
+from sandwright.render.hostnames import name_files, name_plan
 from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
@@ -81,6 +82,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
         *root_accounts(policy),
         *_names(policy),
         mounts_artifact(plan.mounts, plan.covers),
+        *authority_store(policy),
     )
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
@@ -110,7 +112,7 @@ def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
 def _names(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """The names of hosts; in the host's network the launcher takes the host's."""
     proxied = policy.network.mode == "proxy"
-    own, resolver = policy.network.mode != "host", bool(name_fields(policy))
+    own, resolver = policy.network.mode != "host", bool(name_plan(policy).patterns)
     files = name_files(load_baseline().hostname, proxied=proxied, resolver=resolver) if own else {}
     for name, content in files.items():
         yield Artifact(name, content, f"over the image's /etc/{name}")

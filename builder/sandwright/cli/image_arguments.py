@@ -1,0 +1,57 @@
+"""What the options of several commands name: image definitions, mirrors, registries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sandwright.cli.parsing import suggestion
+from sandwright.errors import UsageError
+from sandwright.image.build import Fetcher, Relock
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.definition import ImageDefinition, load_catalogue
+from sandwright.image.mirrors import find_mirrors
+from sandwright.registry.credentials import ANONYMOUS, auth_files
+from sandwright.registry.reference import split_host
+from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, RegistrySettings
+from sandwright.resources import data_path
+
+RegistrySettingsFactory = Callable[[], "RegistrySettings"]
+"""Reads the settings of registries when the first registry is needed."""
+
+
+def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
+    """The definitions below a directory; empty: those that ship, `dev` only if it is in `names`.
+
+    Raise UsageError for a name that is not there.
+    """
+    catalogue = load_catalogue(Path(images) if images else data_path("images"))
+    if not images and any(name not in catalogue for name in names):
+        more = load_catalogue(data_path("images", "more"))
+        catalogue |= {name: each for name, each in more.items() if name in names}
+    for name in names:
+        if name not in catalogue:
+            raise UsageError(f"there is no image '{name}'; {suggestion(name, catalogue)}")
+    return catalogue
+
+
+def fetcher(
+    mirror: str, *, registry: RegistrySettingsFactory | None = None, relock: Relock | None = None
+) -> Fetcher:
+    """What downloads packages and bases: from `mirror`, or as apt does here."""
+    cache = Cache(default_cache(os.environ))
+    return Fetcher(cache, lambda: find_mirrors(mirror or None, os.environ), relock, registry)
+
+
+def registry_settings(insecure: Sequence[str], authorities: str, logins: str) -> RegistrySettings:
+    """How to speak to registries, by the options `--insecure`, `--authorities` and `--logins`."""
+    for host in insecure:
+        split_host(host)
+    if logins and logins != "none" and not Path(logins).is_file():
+        raise UsageError(f"{logins}: there is no such file of logins")
+    who = ANONYMOUS if logins == "none" else auth_files(os.environ, explicit=Path(logins) if logins else None)
+    given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
+    servers = frozenset(split_host(host)[0] for host in given)
+    trust = Path(authorities) if authorities else None
+    return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)

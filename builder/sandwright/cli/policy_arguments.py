@@ -1,0 +1,39 @@
+"""What the options of several commands name: a policy, a run under it, facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandwright.api import Policy
+from sandwright.cli.arguments import read_file
+from sandwright.inputs import InputTracker
+from sandwright.policy.facts import HostFacts
+from sandwright.session.prepare import load
+from sandwright.session.request import RunRequest
+
+
+def load_policy(request: RunRequest) -> Policy:
+    """The policy of all layers, as a run takes it: operator, user, the named file, and this run."""
+    return Policy.from_layers(load(request, InputTracker(), shown=request.shown()).layers)
+
+
+def request_for(
+    policy: str, settings: Sequence[str] | None = None, presets: Sequence[str] | None = None
+) -> RunRequest:
+    """A run under a policy's file, to ask what would be; with `presets` the file need not be there."""
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:
+        here = str(Path(policy).parent)  # the current directory was removed, and no path needs it
+    return RunRequest([], policy=policy, cwd=here, settings=list(settings or ()), presets=list(presets or ()))
+
+
+def read_facts(file: str, policy: Policy) -> HostFacts | None:
+    """The facts in a file, None for no file. Raise DocumentError when they are not about this policy."""
+    if not file:
+        return None
+
+    facts = HostFacts.from_json(read_file(file), file=file)
+    policy.check_facts(facts)
+    return facts

@@ -1,0 +1,79 @@
+/* launch-init: the first program inside a sandbox. It restricts itself as its words say, and starts the command.
+ *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and what is the sandbox's own
+ *   --confine MODE CHANNEL FILTER    loads the filter, whose listener goes to the supervisor (confine.c); descriptors
+ *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
+ *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside
+ *   COMMAND ...                      becomes it: what brings the bridge in, before init
+ * Or, on the host: launch-init --restrict RULE ... -- COMMAND ... (restrict.c). */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inside.h"
+#include "landlock.h"
+#include "launch.h"
+
+enum { NAMED = 30000 }; /* milliseconds */
+
+struct program read_filter(int file)
+{
+    static char bytes[MOST_INSTRUCTIONS * sizeof(struct sock_filter)];
+    struct program filter;
+    ssize_t got = read(file, bytes, sizeof bytes);
+    if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
+        die("the filter can't be read");
+    return filter;
+}
+
+/* Gives the words behind its own. */
+static char **confine(char **words)
+{
+    int files[2]; /* the supervisor's channel, the sandbox's own filter */
+    bool connects = words[0] != NULL && strcmp(words[0], "connects") == 0;
+    for (int index = 0; index < 2; index++) {
+        files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
+        if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
+            die("this is the part of the launcher that runs inside");
+    }
+    struct program filter = read_filter(files[1]);
+    confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
+    for (int index = 0; index < 2; index++)
+        close(files[index]);
+    return words + 3;
+}
+
+/* In a container that an engine has started, the launcher comes to the network when this process is there already. */
+static void wait_for_names(void)
+{
+    for (long until = milliseconds() + NAMED;; poll(NULL, 0, 2)) {
+        char *bound = read_file(AT_FDCWD, "/proc/self/net/udp", 1 << 16, NULL);
+        bool answered = bound != NULL && strstr(bound, ":0035 ") != NULL; /* 53 */
+        free(bound);
+        if (answered)
+            return;
+        if (milliseconds() > until)
+            die("names are not resolved inside");
+    }
+}
+
+int main(int count, char **words)
+{
+    (void)count;
+    words += *words != NULL;
+    if (*words != NULL && strcmp(*words, "--restrict") == 0)
+        restrict_main(words + 1);
+    if (*words != NULL && strcmp(*words, "--backstop") == 0)
+        words = backstop_enter(words + 1) + 1;
+    if (*words != NULL && strcmp(*words, "--confine") == 0)
+        words = confine(words + 1);
+    if (*words == NULL)
+        die("this is the part of the launcher that runs inside");
+    if (strcmp(*words, "--init-named") == 0)
+        wait_for_names();
+    else if (strcmp(*words, "--init") != 0)
+        exec_command(words, environ);
+    init_main(words + 1);
+}

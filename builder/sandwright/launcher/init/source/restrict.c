@@ -1,0 +1,129 @@
+/* launch-init --restrict RULE ... -- COMMAND ...: a program of the host that parses what a sandbox sends (squid, the bridge's git).
+ * It restricts itself before it becomes the command, by Landlock and a filter of system calls, as both need no namespace:
+ *   account=UID:GID    the account that it changes to, for root
+ *   read=, write=, execute=PATH   what it may do there and below; a path that isn't there is passed over
+ *   bind=, connect=PORT           the TCP ports, or `none`; without one, all ports of that kind
+ *   filter=FILE        the filter, as BPF
+ *   die-with-parent    the kernel kills it when its parent has ended
+ * A kernel whose Landlock is older, or off, holds what it can: the filter and no_new_privs always hold. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "inside.h"
+#include "landlock.h"
+#include "launch.h"
+
+static const char *value_of(const char *rule, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(rule, name, length) == 0 && rule[length] == '=' ? rule + length + 1 : NULL;
+}
+
+static void change_account(const char *value)
+{
+    char *rest;
+    gid_t group = 0;
+    uid_t user = (uid_t)strtoul(value, &rest, 10);
+    if (*rest == ':')
+        group = (gid_t)strtoul(rest + 1, &rest, 10);
+    if (*rest != '\0' || user == 0 || group == 0)
+        die("%s is no account", value);
+    if (!become_account(user, group, NULL, 0, 0))
+        die_errno("the account %s can not be taken on", value);
+}
+
+static void add_path(int ruleset, uint64_t rights, const char *path)
+{
+    _cleanup_close_ int file = open(path, O_PATH | O_CLOEXEC);
+    if (file >= 0)
+        landlock_path(ruleset, file, rights, path);
+}
+
+static void add_port(int ruleset, uint64_t right, const char *port)
+{
+    if (right != 0 && strcmp(port, "none") != 0)
+        landlock_port(ruleset, right, port);
+}
+
+static void add_rule(int ruleset, const struct landlock_rules *all, const char *rule)
+{
+    static const struct {
+        const char *name;
+        uint64_t rights;
+    } kinds[] = {{"read", MAY_READ | MAY_LIST},
+                 {"execute", MAY_EXECUTE | MAY_READ | MAY_LIST},
+                 {"write", ALL_FILES & ~(MAY_EXECUTE | MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE)}};
+    const char *value;
+    for (size_t index = 0; index < sizeof kinds / sizeof *kinds; index++)
+        if ((value = value_of(rule, kinds[index].name)) != NULL)
+            add_path(ruleset, kinds[index].rights & all->files, value);
+    if ((value = value_of(rule, "bind")) != NULL)
+        add_port(ruleset, all->ports & MAY_BIND, value);
+    if ((value = value_of(rule, "connect")) != NULL)
+        add_port(ruleset, all->ports & MAY_CONNECT, value);
+}
+
+static bool has_rule(char *const *rules, const char *name)
+{
+    for (; *rules != NULL; rules++)
+        if (value_of(*rules, name) != NULL)
+            return true;
+    return false;
+}
+
+static int make_ruleset(char *const *rules)
+{
+    int version = landlock_version();
+    if (version < 1)
+        return -1;
+    struct landlock_rules all = landlock_held(version);
+    if (!has_rule(rules, "bind"))
+        all.ports &= ~(uint64_t)MAY_BIND;
+    if (!has_rule(rules, "connect"))
+        all.ports &= ~(uint64_t)MAY_CONNECT;
+    int ruleset = landlock_make(&all);
+    for (; *rules != NULL; rules++)
+        add_rule(ruleset, &all, *rules);
+    return ruleset;
+}
+
+_Noreturn void restrict_main(char **words)
+{
+    char **command = words;
+    const char *account = NULL, *filter = NULL, *value;
+    pid_t parent = getppid();
+    while (*command != NULL && strcmp(*command, "--") != 0)
+        command++;
+    if (*command == NULL || command[1] == NULL)
+        die("give a command to run");
+    *command++ = NULL;
+    for (char **rule = words; *rule != NULL; rule++) {
+        account = (value = value_of(*rule, "account")) != NULL ? value : account;
+        filter = (value = value_of(*rule, "filter")) != NULL ? value : filter;
+    }
+    if (filter == NULL)
+        die("give a filter of system calls");
+    int ruleset = make_ruleset(words);
+    int file = open(filter, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        die_errno("%s", filter);
+    struct program calls = read_filter(file);
+    close(file);
+    if (account != NULL)
+        change_account(account);
+    if (!drop_capabilities())
+        die_errno("rights can not be given up");
+    if (ruleset >= 0)
+        landlock_enter(ruleset);
+    for (char **rule = words; *rule != NULL; rule++) /* behind the account: a change of that unsets it */
+        if (strcmp(*rule, "die-with-parent") == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent))
+            _exit(NOT_RUN);
+    load_filters(&calls, 1);
+    exec_command(command, environ);
+}

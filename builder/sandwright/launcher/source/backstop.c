@@ -1,0 +1,51 @@
+/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a list of paths of its own, rendered from the
+ * policy's rules and not from the plan of mounts, so that what a mistake mounts is not read or written for that.
+ *
+ * The rules for what is the host's are made outside, for what is at these paths there, whatever lies there inside; those for
+ * what the sandbox makes for itself (/proc, /dev, /tmp) inside, when all is mounted and before anything else has run. Rules
+ * grant, and hold for all below: what is denied or read-only in a directory that is granted is held by mounts alone. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "landlock.h"
+#include "launch.h"
+
+enum { LEAST = 2 }; /* the version before lets nothing be moved between directories (Linux 5.19) */
+
+bool backstop_available(const struct run *run)
+{
+    return run->plan.backstop.enabled && landlock_version() >= LEAST;
+}
+
+static void grant_outside(int ruleset, uint64_t rights, const char *path)
+{
+    backstop_grant(ruleset, rights, open_without_links(AT_FDCWD, path, O_PATH, 0), path);
+}
+
+int backstop_make(const struct run *run, const struct strv *shown)
+{
+    const struct landlock_rules all = backstop_held();
+    int ruleset = landlock_make(&all);
+    for (size_t index = 0; index < run->plan.backstop.paths.count; index += 2) {
+        bool writes = strcmp(run->plan.backstop.paths.at[index], "write") == 0;
+        grant_outside(ruleset, (writes ? BACKSTOP_WRITES : BACKSTOP_READS) & all.files, run->plan.backstop.paths.at[index + 1]);
+    }
+    for (size_t index = 0; index < shown->count; index++)
+        grant_outside(ruleset, BACKSTOP_READS & all.files, shown->at[index]);
+    return ruleset;
+}
+
+void backstop_hand_over(int ruleset, int descriptor)
+{
+    if (ruleset != descriptor && dup2(ruleset, descriptor) < 0)
+        die_errno("the sandbox can't be given its second wall");
+    if (ruleset != descriptor)
+        close(ruleset);
+    if (fcntl(descriptor, F_SETFD, 0) != 0)
+        die_errno("the sandbox can't be given its second wall");
+}

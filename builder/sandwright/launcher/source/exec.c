@@ -1,0 +1,48 @@
+/* Becomes a command, as a shell would, and tells why it can't. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+static bool exec_at(char **command, char *const *environment, const char *path, int *why)
+{
+    execve(path, command, environment);
+    *why = errno;
+    if (errno == ENOEXEC) { /* as exec*p(3) does */
+        struct strv script = {0};
+        strv_push(&script, "/bin/sh");
+        strv_push(&script, (char *)path);
+        for (char **word = command + 1; *word != NULL; word++)
+            strv_push(&script, *word);
+        execve(script.at[0], script.at, environment);
+    }
+    return access(path, F_OK) == 0;
+}
+
+/* A place that may not be looked at has nothing. */
+_Noreturn void exec_command(char **command, char *const *environment)
+{
+    int why = ENOENT, last = ENOENT;
+    bool there = false;
+    const char *search = NULL;
+    for (char *const *each = environment; *each != NULL; each++)
+        if (strncmp(*each, "PATH=", 5) == 0)
+            search = *each + 5;
+    if (strchr(command[0], '/') != NULL) {
+        there = exec_at(command, environment, command[0], &why);
+    } else {
+        char *rest = xasprintf("%s", search == NULL ? "/usr/local/bin:/usr/bin:/bin" : search), *part;
+        while ((part = strsep(&rest, ":")) != NULL)
+            if (exec_at(command, environment, xasprintf("%s/%s", *part == '\0' ? "." : part, command[0]), &last)) {
+                there = true;
+                why = last;
+            }
+    }
+    if (there)
+        warn("%s: %s", command[0], strerror(why));
+    else
+        warn("%s: not found", command[0]);
+    _exit(there ? 126 : 127);
+}

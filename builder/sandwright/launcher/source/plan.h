@@ -1,0 +1,28 @@
+/* `launch.plan` beside the program, rendered by launcher/plan.py, documented in docs/launcher.md. A test compares the table of
+ * fields with the one in plan.py. */
+#ifndef PLAN_H
+#define PLAN_H
+
+#include "document.h"
+
+struct plan {
+#define TYPE_WORD const char *
+#define TYPE_WORDS struct strv
+#define TYPE_PAIRS struct strv
+#define TYPE_NUMBER long
+#define TYPE_FLAG bool
+#define FIELD(kind, name) TYPE_##kind name;
+#define IN(section, kind, name) TYPE_##kind name;
+#define SECTION(name) struct {
+#define END(name) } name;
+#include "fields.h"
+#undef FIELD
+#undef IN
+#undef SECTION
+#undef END
+};
+
+/* As document_parse. */
+const char *plan_parse(char *content, size_t length, struct plan *plan);
+
+#endif

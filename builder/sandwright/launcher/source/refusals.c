@@ -1,0 +1,156 @@
+/* What the sandbox was refused, and how often. Names are of those inside: they are written as hexadecimal digits. */
+#define _GNU_SOURCE
+#include "refusals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { MOST = 256, PATH = 108 };
+
+struct refusal {
+    uint32_t architecture; /* 0: of a socket */
+    int number, error;     /* of the call */
+    int which;             /* of the filters: 0 is the policy's */
+    enum { NO_SOCKET, LOCAL, DATAGRAM } local; /* whether it makes a Unix socket */
+    uint64_t count;
+    unsigned char length, path[PATH];
+};
+
+static struct refusals {
+    size_t count;
+    uint64_t others; /* that found no room */
+    struct refusal each[MOST];
+} *shared;
+static int memory = -1;
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+
+static bool map(void)
+{
+    void *made = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    shared = made == MAP_FAILED ? NULL : made;
+    return shared != NULL;
+}
+
+void refusals_share(void)
+{
+    memory = memfd_create("denials", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0 || ftruncate(memory, sizeof *shared) != 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0 ||
+        !map())
+        die_errno("there is no memory for what is refused");
+}
+
+int refusals_memory(void)
+{
+    return memory;
+}
+
+bool refusals_take(int taken)
+{
+    struct stat status;
+    int seals = fcntl(taken, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(taken, &status) != 0 || status.st_size < (off_t)sizeof *shared)
+        return false;
+    memory = taken;
+    return map();
+}
+
+/* Who else has the memory may have written anything there. */
+static size_t counted(void)
+{
+    size_t count = shared->count;
+    return count < MOST ? count : MOST;
+}
+
+static void count(const struct refusal *found)
+{
+    if (shared == NULL)
+        return;
+    pthread_mutex_lock(&counting);
+    size_t index = 0, known = counted();
+    for (; index < known; index++) {
+        const struct refusal *each = &shared->each[index];
+        if (each->architecture == found->architecture && each->number == found->number && each->error == found->error &&
+            each->local == found->local && each->which == found->which &&
+            each->length == found->length && memcmp(each->path, found->path, PATH) == 0)
+            break;
+    }
+    if (index == MOST)
+        shared->others++;
+    else if (index < known)
+        shared->each[index].count++;
+    else {
+        shared->each[index] = *found;
+        shared->each[index].count = 1;
+        shared->count = known + 1;
+    }
+    pthread_mutex_unlock(&counting);
+}
+
+/* Of arguments only a socket's family and kind count: Unix sockets are refused by own_sockets, not by the profile. */
+void refusals_add_call(const struct seccomp_data *call, int error, int which)
+{
+    bool makes = call->nr == SYS_socket || call->nr == SYS_socketpair;
+    bool local = makes && call->arch == NATIVE && (uint32_t)call->args[0] == AF_UNIX;
+    bool datagrams = (call->args[1] & SOCK_DGRAM) != 0; /* SOCK_RAW is taken for the same */
+    count(&(struct refusal){.architecture = call->arch, .number = call->nr, .error = error, .which = which,
+                            .local = !local ? NO_SOCKET : datagrams ? DATAGRAM : LOCAL});
+}
+
+void refusals_add_socket(const char *path, int error)
+{
+    struct refusal found = {.error = error};
+    size_t length = strnlen(path, PATH);
+    memcpy(found.path, path, length);
+    found.length = (unsigned char)length;
+    count(&found);
+}
+
+/* Lines: `call ARCHITECTURE NUMBER ERROR COUNT FILTER`, `local` and `datagram` with the same, `connect ERROR COUNT PATH`
+ * (hexadecimal), `others COUNT`. */
+static void write_one(struct bytes *out, const struct refusal *each)
+{
+    static const char *const names[] = {"call", "local", "datagram"};
+    if (each->architecture != 0)
+        bytes_text(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
+                (unsigned long long)each->count, each->which);
+    else
+        bytes_text(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
+    for (size_t at = 0; at < each->length && at < PATH; at++)
+        bytes_text(out, "%02x", each->path[at]);
+    bytes_text(out, "\n");
+}
+
+void refusals_write(const char *name)
+{
+    if (shared == NULL || shared->count == 0)
+        return;
+    struct bytes out = {0};
+    for (size_t index = 0; index < counted(); index++)
+        write_one(&out, &shared->each[index]);
+    bytes_text(&out, "others %llu\n", (unsigned long long)shared->others);
+    if (write_file(AT_FDCWD, name, out.at, out.end, 0600) != 0)
+        warn("what was refused can't be told: %s: %s", name, strerror(errno));
+}
+
+void refusals_report(int file)
+{
+    static size_t told;
+    struct bytes out = {0};
+    if (shared == NULL || told >= counted())
+        return;
+    for (; told < counted(); told++)
+        write_one(&out, &shared->each[told]);
+    if (write(file, out.at, out.end) != (ssize_t)out.end)
+        warn("what was refused can't be told: %s", strerror(errno));
+    free(out.at);
+}

@@ -1,0 +1,174 @@
+/* Where runs have their directories: where nobody else writes, as runtimes do what the files there say. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+int open_without_links(int directory, const char *path, int flags, unsigned long resolve)
+{
+    struct open_how how = {.flags = (unsigned)flags | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | resolve};
+    return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+}
+
+/* A directory of somebody else's in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not taken. */
+static const char *find_place(void)
+{
+    struct stat status;
+    const char *given = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
+    if (given != NULL && *given == '/' && stat(given, &status) == 0 && status.st_uid == geteuid())
+        return xasprintf("%s/sandwright", given);
+    if (geteuid() == 0 && stat("/run", &status) == 0 && S_ISDIR(status.st_mode))
+        return "/run/sandwright";
+    if (home == NULL || *home != '/')
+        return NULL;
+    return xasprintf("%s/.cache/sandwright/run", home);
+}
+
+static void make_directories(const char *path)
+{
+    char *each = xasprintf("%s", path);
+    for (char *slash = strchr(each + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(each, 0700);
+        *slash = '/';
+    }
+    mkdir(each, 0700);
+}
+
+/* Not one that others could have made. */
+static void close_to_others(const char *path)
+{
+    struct stat status;
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid())
+        die("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
+    if ((status.st_mode & 07777) != 0700 && fchmod(directory, 0700) != 0)
+        die("%s can't be closed to others", path);
+    close(directory);
+}
+
+static const char *make_name(void)
+{
+    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    char name[11] = "";
+    for (int index = 0; index < 10;) {
+        unsigned char byte;
+        if (getrandom(&byte, 1, 0) != 1)
+            die_errno("no name can be made for the run");
+        if (byte < 4 * (sizeof letters - 1))
+            name[index++] = letters[byte % (sizeof letters - 1)];
+    }
+    return xasprintf("sandwright-%s", name);
+}
+
+void rundir_choose(struct run *run)
+{
+    size_t covers = run->plan.placeholder_directories.count + run->plan.placeholder_files.count;
+    const char *place = find_place(), *runs;
+    run->name = make_name();
+    if (run->method->stateless && (place == NULL || covers == 0))
+        return;
+    if (place == NULL)
+        die("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
+    runs = xasprintf("%s/runs", place);
+    make_directories(runs);
+    close_to_others(place);
+    close_to_others(runs);
+    run->state = xasprintf("%s/%s", runs, run->name);
+}
+
+/* With its start a process's number is that process (proc_pid_stat(5)). */
+static const char *signed_by(pid_t process)
+{
+    char *content = read_file(AT_FDCWD, xasprintf("/proc/%d/stat", (int)process), 65536, NULL);
+    char *rest = content == NULL ? NULL : strrchr(content, ')');
+    for (int number = 2; rest != NULL && number < 22; number++)
+        rest = strchr(rest + 1, ' ');
+    return rest == NULL ? xasprintf("%d -\n", (int)process)
+                        : xasprintf("%d %.*s\n", (int)process, (int)strcspn(rest + 1, " "), rest + 1);
+}
+
+static const char *first_line(const char *path)
+{
+    char *content = read_file(AT_FDCWD, path, 65536, NULL);
+    if (content == NULL)
+        return "";
+    content[strcspn(content, "\n")] = '\0';
+    return content;
+}
+
+/* A process's number and start hold in one boot and one namespace of processes only; the home may be another machine's, too
+ * (signalling.py, identity). */
+static const char *counted_in(void)
+{
+    char namespace[64] = "";
+    struct utsname system = {0};
+    const char *machine = first_line("/etc/machine-id");
+    readlink("/proc/self/ns/pid", namespace, sizeof namespace - 1);
+    uname(&system);
+    return xasprintf("%s %s %s\n", first_line("/proc/sys/kernel/random/boot_id"), namespace,
+                *machine == '\0' ? system.nodename : machine);
+}
+
+/* Says whose it is, for `sandwright cleanup`: the method, who looks after it, and where those are. */
+void rundir_make(struct run *run, const char *method)
+{
+    const char *owner = xasprintf("%s\n%s%s%s", method, signed_by(run->launcher), signed_by(getpid()), counted_in());
+    if (mkdir(run->state, 0700) != 0 ||
+        write_file(AT_FDCWD, xasprintf("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
+        die_errno("no directory can be made for the run");
+}
+
+const char *rundir_make_ignored(const struct run *run)
+{
+    const char *path = xasprintf("%s/ignored", run->state), *file = xasprintf("%s/.gitignore", path);
+    if (mkdir(path, 0755) != 0 || chmod(path, 0755) != 0 || write_file(AT_FDCWD, file, "*\n", 2, 0444) != 0 ||
+        chmod(file, 0444) != 0)
+        die_errno("%s can't be made", path);
+    return path;
+}
+
+static void remove_all(int directory, const char *last)
+{
+    struct dirent *entry;
+    DIR *entries = fdopendir(directory);
+    if (entries == NULL) {
+        close(directory);
+        return;
+    }
+    while ((entry = readdir(entries)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, last) == 0 ||
+            unlinkat(dirfd(entries), entry->d_name, 0) == 0)
+            continue;
+        int below = open_without_links(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+        if (below >= 0)
+            remove_all(below, "");
+        unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(entries);
+}
+
+/* What says whose it is goes last: whoever is killed meanwhile leaves something that can be known. */
+void remove_tree(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+    if (directory >= 0) {
+        remove_all(fcntl(directory, F_DUPFD_CLOEXEC, 3), "owner");
+        unlinkat(directory, "owner", 0);
+        close(directory);
+        unlinkat(above, name, AT_REMOVEDIR);
+    }
+    close(above);
+}

@@ -1,0 +1,340 @@
+/* Under landlock: the supervisor makes the sandbox's sockets itself, hands each in (SECCOMP_IOCTL_NOTIF_ADDFD), and keeps a
+ * descriptor of it until it is connected or listens. So it binds and connects what it made, by what it copied of the address,
+ * and needs to take no descriptor out of a process, which container engines refuse (pidfd_getfd(2)). It has the rules of
+ * the command's for files, so that a name can be made where the command may make one and nowhere else. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "refusals.h"
+#include "launch.h"
+
+enum { MOST_KEPT = 512, MOST_OWN = 256, PATIENCE = 5000 /* milliseconds */ };
+
+static struct kept {
+    int file; /* 0: none */
+    uint64_t inode;
+    bool bound;
+} kept[MOST_KEPT];
+static size_t oldest;
+static int own[MOST_OWN]; /* the files of the sandbox's own sockets, held so that their numbers stay theirs */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, naming = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- what is kept */
+static struct kept *find(uint64_t inode)
+{
+    for (size_t index = 0; index < MOST_KEPT; index++)
+        if (kept[index].file > 0 && kept[index].inode == inode)
+            return &kept[index];
+    return NULL;
+}
+
+/* The oldest gives way: one that was never used, in all likelihood. */
+static void retain(int file, uint64_t inode)
+{
+    pthread_mutex_lock(&lock);
+    struct kept *each = &kept[oldest++ % MOST_KEPT];
+    for (size_t index = 0; index < MOST_KEPT && each->file > 0; index++)
+        if (kept[index].file == 0)
+            each = &kept[index];
+    if (each->file > 0)
+        close(each->file);
+    *each = (struct kept){file, inode, false};
+    pthread_mutex_unlock(&lock);
+}
+
+void socket_broker_forget(uint64_t inode)
+{
+    pthread_mutex_lock(&lock);
+    struct kept *each = find(inode);
+    if (each != NULL) {
+        close(each->file);
+        each->file = 0;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int socket_broker_copy(int process, int number, uint64_t *inode, bool *bound)
+{
+    char name[32], link[64];
+    snprintf(name, sizeof name, "fd/%d", number);
+    ssize_t length = readlinkat(process, name, link, sizeof link - 1);
+    if (length < 0) {
+        errno = errno == ENOENT ? EBADF : EACCES;
+        return -1;
+    }
+    link[length] = '\0';
+    uint64_t found = strncmp(link, "socket:[", 8) == 0 ? strtoull(link + 8, NULL, 10) : 0;
+    if (found == 0) {
+        errno = ENOTSOCK;
+        return -1;
+    }
+    pthread_mutex_lock(&lock);
+    struct kept *each = find(found);
+    int copy = each == NULL ? -1 : fcntl(each->file, F_DUPFD_CLOEXEC, 3);
+    *bound = each != NULL && each->bound;
+    pthread_mutex_unlock(&lock);
+    errno = each == NULL ? EISCONN : EMFILE; /* of sockets of others, and those that are connected or listen */
+    *inode = found;
+    return copy;
+}
+
+/* ---- socket(2): the filters have looked at its arguments, which are no pointers */
+static int make(const struct broker *broker, const struct seccomp_notif *call)
+{
+    int type = (int)call->data.args[1];
+    struct stat status;
+    int made = socket((int)call->data.args[0], type | SOCK_CLOEXEC, (int)call->data.args[2]);
+    if (made < 0)
+        return errno;
+    if (fstat(made, &status) != 0) {
+        close(made);
+        return EMFILE;
+    }
+    retain(made, status.st_ino); /* before somebody inside can use it */
+    struct seccomp_notif_addfd given = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)made,
+                                        .newfd_flags = (type & SOCK_CLOEXEC) != 0 ? O_CLOEXEC : 0};
+    if (ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0)
+        return -1;
+    int fault = errno;
+    socket_broker_forget(status.st_ino);
+    return fault == ENOENT ? -1 : fault;
+}
+
+/* ---- bind(2) */
+static mode_t umask_of(int process)
+{
+    _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
+    char *found = status == NULL ? NULL : strstr(status, "\nUmask:\t");
+    return found == NULL ? 077 : (mode_t)strtoul(found + 8, NULL, 8) & 0777;
+}
+
+static bool is_same(int file, const struct stat *found)
+{
+    struct stat status;
+    return fstat(file, &status) == 0 && status.st_nlink > 0 && same_file(&status, found);
+}
+
+bool socket_broker_owns(const struct stat *found)
+{
+    bool same = false;
+    pthread_mutex_lock(&lock);
+    for (size_t index = 0; index < MOST_OWN && !same; index++)
+        same = own[index] > 0 && is_same(own[index], found);
+    pthread_mutex_unlock(&lock);
+    return same;
+}
+
+static bool remember(int file)
+{
+    struct stat status;
+    bool done = false;
+    pthread_mutex_lock(&lock);
+    for (size_t index = 0; index < MOST_OWN && !done; index++) {
+        if (own[index] > 0 && fstat(own[index], &status) == 0 && status.st_nlink > 0)
+            continue;
+        if (own[index] > 0)
+            close(own[index]);
+        own[index] = file;
+        done = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+/* Somebody may have put another's socket there meanwhile: the kernel says which file ours is bound to. */
+static bool is_bound_to(const struct broker *broker, uint64_t inode, int file)
+{
+    struct stat status;
+    uint32_t device;
+    _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fstat(file, &status) == 0 && S_ISSOCK(status.st_mode) &&
+                 (diag_bound(broker->outside, (uint32_t)inode, kernel_device(status.st_dev), (uint32_t)status.st_ino) == 1 ||
+                     (self >= 0 && device_of(self, file, &device) &&
+                         diag_bound(broker->outside, (uint32_t)inode, device, (uint32_t)status.st_ino) == 1));
+}
+
+/* By the words that it was given, which programs read back (getsockname(2)), from where it stands: its root is ours. */
+static int bind_here(const struct broker *broker, int socket, uint64_t inode, const void *address, size_t length, const char *path)
+{
+    if (bind(socket, address, (socklen_t)length) != 0)
+        return errno;
+    int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (file >= 0 && !(is_bound_to(broker, inode, file) && remember(file)))
+        close(file); /* then nobody can connect to it */
+    return 0;
+}
+
+static int bind_path(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length,
+                     const char *path)
+{
+    _cleanup_close_ int place = openat(process, "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fault = EACCES;
+    pthread_mutex_lock(&naming);
+    mode_t before = umask(umask_of(process));
+    if (place >= 0 && fchdir(place) == 0)
+        fault = bind_here(broker, socket, inode, address, length, path);
+    umask(before);
+    if (chdir("/") != 0)
+        fault = EACCES;
+    pthread_mutex_unlock(&naming);
+    return fault;
+}
+
+static bool is_among(const struct strv *ports, unsigned port)
+{
+    for (size_t index = 0; index < ports->count; index++)
+        if (strtoul(ports->at[index], NULL, 10) == port)
+            return true;
+    return false;
+}
+
+static unsigned port_of(const void *address, size_t length)
+{
+    struct sockaddr_in inet; /* where an address of IPv6 has its port, too */
+    if (length < sizeof inet)
+        return 0;
+    memcpy(&inet, address, sizeof inet);
+    return ntohs(inet.sin_port);
+}
+
+static int domain_of(int socket)
+{
+    int domain = -1;
+    socklen_t length = sizeof domain;
+    return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 ? domain : -1;
+}
+
+int socket_broker_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length)
+{
+    char path[109];
+    struct sockaddr_nl netlink;
+    switch (domain_of(socket)) {
+    case AF_UNIX:
+        if (!broker->own || address_of(address, length, path) != ADDRESS_PATH)
+            return EACCES; /* names without a path are the host's */
+        return bind_path(broker, process, socket, inode, address, length, path);
+    case AF_INET:
+    case AF_INET6: {
+        unsigned port = port_of(address, length);
+        if (port == 0 || !is_among(broker->binds, port))
+            return EACCES;
+        break;
+    }
+    case AF_NETLINK:
+        if (length < sizeof netlink)
+            return EINVAL;
+        memcpy(&netlink, address, sizeof netlink);
+        if (netlink.nl_groups != 0)
+            return EPERM;
+        break;
+    default:
+        return EACCES;
+    }
+    return bind(socket, address, (socklen_t)length) == 0 ? 0 : errno;
+}
+
+void socket_broker_set_bound(uint64_t inode)
+{
+    pthread_mutex_lock(&lock);
+    struct kept *each = find(inode);
+    if (each != NULL)
+        each->bound = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* listen(2) on what isn't bound would open a port that nobody has looked at. */
+static int start_listening(const struct seccomp_notif *call, int process)
+{
+    uint64_t inode;
+    bool bound;
+    _cleanup_close_ int copy = socket_broker_copy(process, (int)call->data.args[0], &inode, &bound);
+    if (copy < 0)
+        return errno == EISCONN ? EINVAL : errno;
+    int fault = !bound ? EACCES : listen(copy, (int)call->data.args[1]) == 0 ? 0 : errno;
+    if (fault == 0)
+        socket_broker_forget(inode);
+    return fault;
+}
+
+/* ---- connect(2), IP */
+static bool is_loopback(const void *address, size_t length, int domain)
+{
+    struct sockaddr_in inet;
+    struct sockaddr_in6 inet6;
+    if (domain == AF_INET && length >= sizeof inet) {
+        memcpy(&inet, address, sizeof inet);
+        return inet.sin_family == AF_INET && inet.sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+    }
+    if (domain == AF_INET6 && length >= sizeof inet6) {
+        memcpy(&inet6, address, sizeof inet6);
+        return inet6.sin6_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&inet6.sin6_addr);
+    }
+    return false;
+}
+
+/* What the proxy knows the session by is said before the program has the connection. */
+static int connect_proxy(const struct broker *broker, uint64_t id, pid_t thread, int socket)
+{
+    struct sockaddr_in proxy = {.sin_family = AF_INET, .sin_port = htons((uint16_t)broker->proxy_port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct pollfd each = {.fd = socket, .events = POLLOUT};
+    int said = 0, fault = patient_connect(id, thread, socket, &proxy, sizeof proxy);
+    socklen_t size = sizeof said;
+    if (fault == EINPROGRESS)
+        fault = poll(&each, 1, PATIENCE) != 1 ? ETIMEDOUT
+                : getsockopt(socket, SOL_SOCKET, SO_ERROR, &said, &size) != 0 ? errno : said;
+    size_t length = strlen(broker->greeting);
+    if (fault == 0 && send(socket, broker->greeting, length, MSG_NOSIGNAL) != (ssize_t)length) {
+        shutdown(socket, SHUT_RDWR);
+        fault = ECONNREFUSED;
+    }
+    return fault;
+}
+
+int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length)
+{
+    int domain = domain_of(socket);
+    unsigned port = port_of(address, length);
+    if (!is_loopback(address, length, domain) || port == 0)
+        return EACCES;
+    if (domain == AF_INET && broker->greeting != NULL && port == PROXY_PORT)
+        return connect_proxy(broker, id, thread, socket);
+    if (!is_among(broker->connects, port))
+        return EACCES;
+    return patient_connect(id, thread, socket, address, (socklen_t)length);
+}
+
+/* ---- one call */
+int socket_broker_answer(const struct broker *broker, const struct seccomp_notif *call)
+{
+    int number = call->data.nr & ~0x40000000;
+    char name[32];
+    if (call->data.arch != NATIVE)
+        return EPERM;
+    if (number == SYS_socket)
+        return make(broker, call);
+    if (number == SYS_connect || number == SYS_bind)
+        return broker_address(broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, number == SYS_bind);
+    if (number != SYS_listen)
+        return EPERM;
+    snprintf(name, sizeof name, "/proc/%d", (int)call->pid);
+    _cleanup_close_ int process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0)
+        return EACCES;
+    return broker_valid(broker, call->id) ? start_listening(call, process) : -1;
+}

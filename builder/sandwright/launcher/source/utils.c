@@ -1,0 +1,154 @@
+/* Memory, words and whole files. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+void *xcalloc(size_t size)
+{
+    void *memory = calloc(1, size == 0 ? 1 : size);
+    if (memory == NULL)
+        die("there is no memory");
+    return memory;
+}
+
+char *xasprintf(const char *format, ...)
+{
+    char *made;
+    va_list words;
+    va_start(words, format);
+    int length = vasprintf(&made, format, words);
+    va_end(words);
+    if (length < 0)
+        die("there is no memory");
+    return made;
+}
+
+static void enlarge(struct strv *words, size_t more)
+{
+    words->at = reallocarray(words->at, words->count + more + 1, sizeof *words->at);
+    if (words->at == NULL)
+        die("there is no memory");
+    words->at[words->count + more] = NULL;
+}
+
+void strv_push(struct strv *words, char *word)
+{
+    enlarge(words, 1);
+    words->at[words->count++] = word;
+}
+
+void strv_extend(struct strv *words, const struct strv *more)
+{
+    enlarge(words, more->count);
+    for (size_t index = 0; index < more->count; index++)
+        words->at[words->count++] = more->at[index];
+}
+
+/* Files of /proc don't say how long they are. */
+char *read_file(int directory, const char *path, size_t most, size_t *length)
+{
+    size_t size = 4096, end = 0;
+    char *content = NULL;
+    _cleanup_close_ int file = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (file < 0)
+        return NULL;
+    for (;;) {
+        content = realloc(content, size);
+        if (content == NULL)
+            die("there is no memory");
+        ssize_t got = read(file, content + end, size - end - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got > 0)
+            end += (size_t)got;
+        if (end > most) {
+            errno = EFBIG;
+            got = -1;
+        }
+        if (got <= 0) {
+            content[end] = '\0';
+            if (length != NULL)
+                *length = end;
+            return got < 0 ? NULL : content;
+        }
+        if (size - end < 1024)
+            size *= 2;
+    }
+}
+
+long number_in(const char *path)
+{
+    _cleanup_free_ char *content = read_file(AT_FDCWD, path, 32, NULL);
+    return content == NULL ? 0 : strtol(content, NULL, 10);
+}
+
+int memory_file(const char *name, const void *content, size_t length)
+{
+    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
+        die_errno("no file can be made in memory");
+    return file;
+}
+
+bool same_file(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino && (one->st_mode & S_IFMT) == (other->st_mode & S_IFMT);
+}
+
+int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode)
+{
+    _cleanup_close_ int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (file < 0)
+        return -1;
+    for (size_t done = 0; done < length;) {
+        ssize_t wrote = write(file, (const char *)content + done, length - done);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return -1;
+        done += (size_t)wrote;
+    }
+    int written = file;
+    file = -1;
+    return close(written);
+}
+
+void close_others(const int *kept, size_t count)
+{
+    for (int first = 3, next; first < INT_MAX; first = next + 1) {
+        next = INT_MAX;
+        for (size_t index = 0; index < count; index++)
+            if (kept[index] >= first && kept[index] < next)
+                next = kept[index];
+        if (next > first && syscall(SYS_close_range, (unsigned)first, (unsigned)next - 1, 0) != 0)
+            die_errno("what is open can't be closed, and would be open inside");
+        if (next == INT_MAX)
+            return;
+    }
+}
+
+long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

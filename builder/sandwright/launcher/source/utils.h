@@ -1,0 +1,52 @@
+/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses. */
+#ifndef UTILS_H
+#define UTILS_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+struct stat;
+
+/* For variables: closed and freed at the end of their block, which leaves errno as it is. */
+#define _cleanup_close_ __attribute__((cleanup(cleanup_close)))
+#define _cleanup_free_ __attribute__((cleanup(cleanup_free)))
+
+static inline void cleanup_close(const int *file)
+{
+    int fault = errno;
+    if (*file >= 0)
+        close(*file);
+    errno = fault;
+}
+
+static inline void cleanup_free(const void *variable)
+{
+    int fault = errno;
+    free(*(void *const *)variable);
+    errno = fault;
+}
+
+struct strv {
+    char **at; /* count words, then NULL; NULL while there are none */
+    size_t count;
+};
+
+void *xcalloc(size_t size); /* all zeros */
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void strv_push(struct strv *words, char *word);
+void strv_extend(struct strv *words, const struct strv *more);
+char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
+long number_in(const char *path); /* a file with a number, 0 without */
+int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
+bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
+int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
+void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
+long milliseconds(void);     /* of a clock that nobody sets */
+int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
+void sha256(const void *data, size_t length, unsigned char digest[32]);
+
+#endif

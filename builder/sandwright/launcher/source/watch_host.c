@@ -1,0 +1,134 @@
+/* Holds what the plan protects on the host, and watches the names on the way to it (inotify(7)). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "watch.h"
+
+enum { EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW };
+
+struct watched_name {
+    int directory; /* a watch descriptor */
+    size_t length;
+    const char *text;
+};
+
+static bool known(const struct host_watch *watch, int directory, const char *text, size_t length)
+{
+    for (size_t index = 0; index < watch->count; index++) {
+        const struct watched_name *each = &watch->names[index];
+        if (each->directory == directory && each->length == length && memcmp(each->text, text, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void remember(struct host_watch *watch, int directory, const char *text, size_t length)
+{
+    if (known(watch, directory, text, length))
+        return;
+    struct watched_name *more = reallocarray(watch->names, watch->count + 1, sizeof *more);
+    if (more == NULL) {
+        watch->incomplete = true;
+        return;
+    }
+    watch->names = more;
+    watch->names[watch->count++] = (struct watched_name){directory, length, text};
+}
+
+void host_watch_name(struct host_watch *watch, const char *directory, const char *name)
+{
+    size_t length = strlen(name);
+    int number = inotify_add_watch(watch->inotify, directory, EVENTS);
+    if (number > 0 && !known(watch, number, name, length))
+        remember(watch, number, xasprintf("%s", name), length);
+    else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
+        watch->incomplete = true;
+}
+
+/* The names on the way to a path, each in its directory. Who can't read a directory has to look again and again. */
+static void watch_names(struct host_watch *watch, const char *path, bool again)
+{
+    static const char *before = "";
+    char directory[4096] = "/";
+    for (const char *part = path + 1; *part != '\0';) {
+        size_t length = strcspn(part, "/"), whole = (size_t)(part - path) + length;
+        bool done = strncmp(before, path, whole) == 0 && (before[whole] == '/' || before[whole] == '\0');
+        int number = done && !again ? 0 : inotify_add_watch(watch->inotify, directory, EVENTS);
+        if (number > 0)
+            remember(watch, number, part, length);
+        else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
+            watch->incomplete = true;
+        part += length;
+        if (*part == '\0' || (size_t)(part - path) >= sizeof directory)
+            break;
+        memcpy(directory, path, (size_t)(part - path));
+        directory[part - path] = '\0';
+        part++;
+    }
+    before = path;
+}
+
+void host_hold(struct host_watch *watch, struct record *record)
+{
+    if (record->source[0] == '\0')
+        return;
+    if (record->held >= 0)
+        close(record->held);
+    record->held = open_without_links(AT_FDCWD, record->source, O_PATH, 0);
+    record->fault = record->held < 0 ? errno : 0;
+    if (record->watched && watch->inotify >= 0)
+        watch_names(watch, record->source, record->mount != 0);
+}
+
+void host_watch(struct host_watch *watch, struct mount_plan *plan)
+{
+    watch->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    watch->incomplete = watch->inotify < 0;
+    for (size_t index = 0; index < plan->count; index++)
+        if (plan->records[index].kind != COVER_FILE && plan->records[index].kind != COVER_DIRECTORY)
+            host_hold(watch, &plan->records[index]);
+}
+
+bool host_events(struct host_watch *watch)
+{
+    char buffer[65536] __attribute__((aligned(__alignof__(struct inotify_event))));
+    bool found = false;
+    for (;;) {
+        ssize_t got = read(watch->inotify, buffer, sizeof buffer);
+        if (got <= 0)
+            return found;
+        for (char *at = buffer; at < buffer + got;) {
+            const struct inotify_event *event = (const struct inotify_event *)(void *)at;
+            at += sizeof *event + event->len;
+            if (event->len > 0 && strcmp(event->name, "config.lock") == 0 && known(watch, event->wd, "config", 6))
+                watch->config_locked = true;
+            if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0 ||
+                (event->len > 0 && known(watch, event->wd, event->name, strlen(event->name))))
+                found = true;
+        }
+        if (found)
+            return true;
+    }
+}
+
+/* By numbers of now: a file system may give a file another one while it is open (overlayfs, when it is copied up). */
+const struct record *host_compare(const struct mount_plan *plan)
+{
+    for (size_t index = 0; index < plan->count; index++) {
+        const struct record *each = &plan->records[index];
+        struct stat held, there;
+        if (!each->watched || each->held < 0)
+            continue;
+        if (fstat(each->held, &held) != 0 || fstatat(AT_FDCWD, each->source, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !same_file(&held, &there))
+            return each;
+    }
+    return NULL;
+}

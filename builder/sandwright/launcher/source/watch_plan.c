@@ -1,0 +1,109 @@
+/* Reads the plan: words that each end with NUL, a name and a version, then four for each mount. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch.h"
+#include "watch.h"
+
+enum { MOST = 100000 };
+
+static const char *const KINDS[] = {
+    "own", "mask-file", "mask-directory", "read", "write", "cover-file", "cover-directory",
+};
+
+/* Absolute, and without parts that are empty, `.` or `..`. */
+static bool plain(const char *path)
+{
+    if (path[0] != '/')
+        return false;
+    if (path[1] == '\0')
+        return true;
+    for (const char *part = path; *part != '\0';) {
+        size_t length = strcspn(++part, "/");
+        if (length == 0 || (length == 1 && part[0] == '.') || (length == 2 && part[0] == '.' && part[1] == '.'))
+            return false;
+        part += length;
+    }
+    return true;
+}
+
+static char *next(char **at, const char *end)
+{
+    char *word = *at;
+    size_t length = (size_t)(end - word);
+    char *stop = length == 0 ? NULL : memchr(word, '\0', length);
+    if (stop == NULL)
+        return NULL;
+    *at = stop + 1;
+    return word;
+}
+
+static const char *fill(struct record *record, char **words)
+{
+    size_t kind = 0;
+    while (kind < sizeof KINDS / sizeof *KINDS && strcmp(KINDS[kind], words[0]) != 0)
+        kind++;
+    if (kind == sizeof KINDS / sizeof *KINDS)
+        return "a kind of mount that is not known";
+    if (!plain(words[1]) || (words[2][0] != '\0' && !plain(words[2])))
+        return "a path that is not absolute and plain";
+    *record = (struct record){.kind = (enum kind)kind, .target = words[1], .source = words[2], .held = -1};
+    record->length = strlen(record->target);
+    for (const char *flag = words[3]; *flag != '\0'; flag++) {
+        if (*flag == 'w')
+            record->watched = true;
+        else if (*flag == 'a')
+            record->again = true;
+        else if (*flag == 'o')
+            record->writable = true;
+        else
+            return "a flag that is not known";
+    }
+    bool needs = record->watched || kind == READ || kind == WRITE || kind == COVER_FILE;
+    return needs && record->source[0] == '\0' ? "a mount without its path on the host" : NULL;
+}
+
+const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan)
+{
+    char *at = text, *end = text + length;
+    char *name = next(&at, end), *version = name == NULL ? NULL : next(&at, end);
+    plan->records = NULL;
+    plan->count = 0;
+    if (version == NULL || strcmp(name, "sandwright-mounts") != 0)
+        return "it is no plan of mounts";
+    if (strcmp(version, "1") != 0)
+        return "it has another version";
+    size_t words = 0;
+    for (const char *each = at; each < end; each++)
+        words += *each == '\0';
+    if (words % 4 != 0 || words / 4 > MOST || (end > at && end[-1] != '\0'))
+        return "it ends in the middle";
+    plan->records = calloc(words / 4 + 1, sizeof *plan->records);
+    if (plan->records == NULL)
+        return "there is no memory";
+    for (size_t index = 0; index < words / 4; index++) {
+        char *record[4];
+        for (size_t word = 0; word < 4; word++) {
+            record[word] = next(&at, end);
+            if (record[word] == NULL)
+                return "it ends in the middle";
+        }
+        const char *fault = fill(&plan->records[index], record);
+        if (fault != NULL)
+            return fault;
+        plan->count++;
+    }
+    return NULL;
+}
+
+struct mount_plan watch_plan_checked(const struct run *run)
+{
+    struct mount_plan plan;
+    size_t length;
+    char *content = checked_artifact(run, "mounts", &length), *copy = xcalloc(length + 1);
+    memcpy(copy, content, length);
+    const char *fault = watch_plan_parse(copy, length, &plan);
+    if (fault != NULL)
+        die("the plan of mounts can't be used: %s", fault);
+    return plan;
+}

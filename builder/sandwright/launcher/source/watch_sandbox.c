@@ -1,0 +1,66 @@
+/* The first process of a sandbox: held so that its number can't mean another. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "watch.h"
+
+bool sandbox_open(pid_t number, struct sandbox *sandbox)
+{
+    *sandbox = (struct sandbox){-1, (int)syscall(SYS_pidfd_open, number, 0), -1, -1};
+    if (sandbox->handle >= 0)
+        sandbox->process = open(xasprintf("/proc/%ld", (long)number), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (sandbox->process >= 0)
+        sandbox->mounts = openat(sandbox->process, "mountinfo", O_RDONLY | O_CLOEXEC);
+    return sandbox->mounts >= 0;
+}
+
+/* Number 1 in a namespace that is not ours (NSpid in proc_pid_status(5)). */
+static bool is_below_us(int process, const char *last)
+{
+    char *status = read_file(process, "status", 1 << 16, NULL), *numbers = status == NULL ? NULL : strstr(status, "\nNSpid:\t");
+    bool found = false;
+    if (numbers != NULL) {
+        numbers += strlen("\nNSpid:\t");
+        numbers[strcspn(numbers, "\n")] = '\0';
+        const char *inner = strrchr(numbers, '\t');
+        found = inner != NULL && (last == NULL || strcmp(inner + 1, last) == 0);
+    }
+    free(status);
+    return found;
+}
+
+bool sandbox_is_first(const struct sandbox *sandbox)
+{
+    return is_below_us(sandbox->process, "1");
+}
+
+/* Whether we ourselves are in a namespace of processes below that of /proc. */
+bool sandbox_is_here(void)
+{
+    int own = open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool here = own >= 0 && is_below_us(own, NULL);
+    close(own);
+    return here;
+}
+
+int sandbox_waits(const struct sandbox *sandbox, int descriptor)
+{
+    char *call = read_file(sandbox->process, "syscall", 4096, NULL), *rest = NULL;
+    int waits = call == NULL || *call == '\0' ? -1
+                : *call >= '0' && *call <= '9' && strtol(call, &rest, 10) == SYS_read && strtol(rest, NULL, 16) == descriptor;
+    free(call);
+    return waits;
+}
+
+void sandbox_end(const struct sandbox *sandbox)
+{
+    if (sandbox->handle >= 0)
+        syscall(SYS_pidfd_send_signal, sandbox->handle, SIGKILL, NULL, 0);
+}

@@ -1,0 +1,12 @@
+"""Loads what a table names as "module:name", when it is first needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def load(where: str, package: str | None = None) -> Any:  # noqa: ANN401 - whatever the name stands for
+    """The object that "module:name" names; the module is relative to `package` where it begins with a dot."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module, package), name)

@@ -1,0 +1,46 @@
+"""The host's certificates of authorities, as facts: an image's Java gets them in a key store."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Mapping
+
+from sandwright.inputs import InputTracker
+from sandwright.policy.layers import MergedSettings
+from sandwright.policy.startup import BUNDLES
+from sandwright.questions import Answer
+
+TEXT = "network.ca"
+"""The key in `HostFacts.texts`. The first line is `# PATH`, the rest certificates alone."""
+
+CERTIFICATE = re.compile(
+    r"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([A-Za-z0-9+/= \t\r\n]*)^-----END CERTIFICATE-----[ \t\r]*$",
+    re.MULTILINE,
+)
+
+
+def bundle_text(
+    settings: MergedSettings, environ: Mapping[str, str], inputs: InputTracker, *, uid: int
+) -> dict[str, str]:
+    """The bundle that the launcher takes, too (authorities.c); nothing without a network.
+
+    `uid` is the user's, who may own the bundle, as root may.
+    """
+    if settings.value("network.ca") != "host" or settings.value("network.mode") in (None, "none"):
+        return {}
+    inputs.ask("variable", "SSL_CERT_FILE")
+    given = environ.get("SSL_CERT_FILE", "")
+    for place in (*([given] if given.startswith("/") else []), *BUNDLES):
+        path = inputs.real(place)
+        text = inputs.text(path) or ""
+        found = [each.group(0) for each in CERTIFICATE.finditer(text)]
+        if found and _is_safe(inputs.ask("status", path), uid):
+            return {TEXT: "\n".join((f"# {path}", *found, ""))}
+    return {}
+
+
+def _is_safe(status: Answer, uid: int) -> bool:
+    """Only root and this user can write it."""
+    owner, _, mode, *_ = map(int, status or ("-1", "0", "0"))
+    return owner in (0, uid) and not mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,0 +1,71 @@
+"""Imports stand at the top of a file; what may stand deeper is listed, with its reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from project.test_architecture import PACKAGE, modules
+
+MOST = 60
+"""Late imports that the whole package may have."""
+
+ELSEWHERE = {"verify/smoke/guest.py"}
+"""Run by the Python of an image, which may lack parts of the library, and is older."""
+
+WARM_START = {
+    "session/after.py",
+    "session/left_behind.py",
+}
+"""Start on the way of a repeated run, which a native program takes over."""
+
+
+def _late(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports in functions."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (each for each in ast.walk(function) if isinstance(each, ast.Import | ast.ImportFrom))
+
+
+def _found() -> dict[str, list[int]]:
+    found = {module.name: sorted({each.lineno for each in _late(module.tree)}) for module in modules()}
+    return {name: lines for name, lines in found.items() if lines and name not in ELSEWHERE}
+
+
+def test_late_imports_are_few() -> None:
+    counted = Counter({name: len(lines) for name, lines in _found().items()})
+    assert counted.total() <= MOST, counted
+
+
+def test_each_late_import_says_why() -> None:
+    faults = []
+    for name, lines in _found().items():
+        text = (PACKAGE / name).read_text(encoding="utf-8").splitlines()
+        for number in lines:
+            if not re.search(r"# noqa: PLC0415 - \w", text[number - 1]):
+                faults.append(f"{name}:{number}: {text[number - 1].strip()}")
+    assert not [fault for fault in faults if fault.partition(":")[0] not in WARM_START], "\n".join(faults)
+
+
+def test_types_are_imported_as_anything_else() -> None:
+    """`TYPE_CHECKING` is that of `typing`: nothing says that it is false."""
+    assigned = [
+        module.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TYPE_CHECKING"
+    ]
+    assert not set(assigned) - WARM_START - ELSEWHERE, assigned
+
+
+def test_no_private_module_of_the_library_is_imported() -> None:
+    private = {
+        f"{module.name}: {each.module}"
+        for module in modules()
+        for each in module.imports
+        if re.match(r"_(?!_)", each.module)
+    }
+    known = {"session/after.py: _signal", "session/run.py: _signal", "session/cache_key.py: _operator"}
+    assert not private - known, private
