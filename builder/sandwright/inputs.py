@@ -7,12 +7,17 @@ What was made of the answers holds while they are the same. docs/front.md descri
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from sandwright.gitindex import gitlinks
 from sandwright.questions import (
     ENTRIES,
     KINDS,
     SMALL,
     Answer,
+    EntryKind,
     Question,
     content_of,
     digest_of,
@@ -20,17 +25,30 @@ from sandwright.questions import (
     index_bytes,
     index_of,
     is_process,
+    last_change,
 )
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sandwright.questions import EntryKind
 
 Recording = list[tuple[Question, Answer]]
 
 _MOST_LINKS = 40
+_TICKS = 20_000_000
+"""Nanoseconds."""
+_GROUPED = ("status", "variable")
+"""Kinds of which a recording has one question, with all subjects."""
+
+
+class Status(NamedTuple):
+    """What lstat(2) says of something; `names` are counted for plain files only."""
+
+    names: int
+    mode: int
+    owner: int
+    group: int
+    device: int
+
+
+SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where programs are that a user's PATH often lacks."""
 
 
 class InputTracker:
@@ -38,6 +56,7 @@ class InputTracker:
 
     def __init__(self) -> None:
         """Nothing is asked yet."""
+        self._began = time.time_ns()
         self._answers: dict[Question, Answer] = {}
         self._entries: dict[str, str] = {}
         self._contents: dict[str, tuple[int, bytes | None]] = {}
@@ -111,37 +130,66 @@ class InputTracker:
 
     def gitlinks(self, index: str) -> list[str]:
         """The entries of an index of Git's that are other repositories, sorted; none if unreadable."""
-        from sandwright.gitindex import gitlinks  # noqa: PLC0415 - only where there is a repository
-
         data = index_bytes(index)
         self._answers["index", index] = index_of(data)
         return sorted(map(os.fsdecode, gitlinks(data)))
 
     def variable(self, name: str) -> str | None:
         """A variable of the environment."""
-        return next(iter(self.ask("variable", name)), None)
+        (found,) = self.ask("variable", name)
+        return found[1:] if found else None
+
+    def status(self, path: str) -> Status:
+        """Names, mode, owner, group and device at a path, a link not followed; zeros for nothing."""
+        (found,) = self.ask("status", path)
+        return Status(*map(int, found.split(","))) if found else Status(0, 0, 0, 0, 0)
 
     def program(self, name: str) -> str:
         """Where a program is, on PATH or in the directories of the system's own; empty for none."""
-        return next(iter(self.ask("program", name)), "")
+        for folder in (*(self.variable("PATH") or os.defpath).split(os.pathsep), *SYSTEM):
+            path = f"{folder or '.'}/{name}"
+            if self.kind_behind(path) == "file" and self.ask("stamp", path) and os.access(path, os.X_OK):
+                return path
+        return ""
 
     def ask_all(self, questions: Iterable[Question]) -> None:
         """Ask some more."""
         for question in questions:
-            if question[0] == "entries":
+            if question[0] == "program":
+                self.program(question[1])
+            elif question[0] == "entries":
                 for name in question[2:]:
                     self.entry(f"{question[1].rstrip('/')}/{name}")
+            elif question[0] in _GROUPED:
+                for subject in question[1:]:
+                    self.ask(question[0], subject)
             else:
                 self.ask(*question)
 
+    def is_racy(self) -> bool:
+        """Whether something changed about when it was asked: a second change may have the same time.
+
+        File systems take times from a clock that ticks each 10 ms at least (to Git: racily clean).
+        """
+        oldest = self._began - _TICKS
+        return any(last_change(*each) >= oldest for each in self._answers.items())
+
     def recording(self) -> Recording:
-        """All questions with their answers; those about entries are one for each directory."""
+        """All questions with their answers: one about the entries of a directory, one of a grouped kind."""
         folders: dict[str, dict[str, str]] = {}
         for path, found in self._entries.items():
             folder, _, name = path.rpartition("/")
             folders.setdefault(folder or "/", {})[name or "."] = found
         entries = [(("entries", folder, *names), tuple(names.values())) for folder, names in folders.items()]
-        return [*entries, *self._answers.items()]
+        grouped = [(kind, self._of_kind(kind)) for kind in _GROUPED]
+        merged = [((kind, *answers), tuple(answers.values())) for kind, answers in grouped if answers]
+        others = (
+            (question, answer) for question, answer in self._answers.items() if question[0] not in _GROUPED
+        )
+        return [*entries, *merged, *others]
+
+    def _of_kind(self, kind: str) -> dict[str, str]:
+        return {question[1]: answer[0] for question, answer in self._answers.items() if question[0] == kind}
 
 
 def changed(recording: Iterable[tuple[Iterable[str], Iterable[str]]]) -> Question | None:

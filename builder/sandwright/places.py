@@ -7,11 +7,12 @@ that somebody else could write is not used: nothing is in /tmp, where others, an
 from __future__ import annotations
 
 import os
+import pwd
 import stat
+from collections.abc import Iterable, Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from sandwright.errors import HostError
+from sandwright.questions import is_cover
 
 NAME = "sandwright"
 
@@ -95,8 +96,6 @@ def account_home() -> str:
 
     One run's HOME, as tox or `env HOME=` sets it, must not open what other runs keep there.
     """
-    import pwd  # noqa: PLC0415 - for who renders
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -192,8 +191,6 @@ def above(name: str) -> str:
 
 def is_there(path: str) -> bool:
     """Whether something is at a path that no launcher put there for the time of a run."""
-    from sandwright.questions import is_cover  # noqa: PLC0415 - the end of a run needs none of it
-
     try:
         return not is_cover(path, os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -229,8 +226,6 @@ def home() -> str:
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home
-    import pwd  # noqa: PLC0415 - rarely needed
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -239,6 +234,4 @@ def home() -> str:
 
 def error(*lines: str) -> Exception:
     """A HostError with these lines."""
-    from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
-
     return HostError(*lines)

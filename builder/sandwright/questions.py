@@ -6,22 +6,17 @@ docs/front.md describes every kind; `front/source/questions.c` compares the answ
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from sandwright import digests
+from sandwright.gitindex import MODE, MOST
+from sandwright.nested import find
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Literal
-
-    EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
-else:
-    EntryKind = str
+EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
 Answer = tuple[str, ...]
 Question = tuple[str, ...]
@@ -135,9 +130,18 @@ def _listening() -> set[str]:
     for path in named:
         folder, _, name = path.rpartition("/")
         if folder not in folders:
-            folders[folder] = os.path.realpath(folder or "/").rstrip("/")
-        found.add(f"{folders[folder]}/{name}")
+            folders[folder] = _real(folder or "/")
+        if folders[folder]:
+            found.add(f"{folders[folder].rstrip('/')}/{name}")
     return found
+
+
+def _real(folder: str) -> str:
+    """The canonical path of a directory; empty where it can't be reached from here."""
+    try:
+        return os.path.realpath(folder, strict=True)
+    except (OSError, ValueError):
+        return ""
 
 
 def _shown(path: str, marks: dict[str, bool]) -> bool:
@@ -152,11 +156,36 @@ def _stamp(path: str) -> Answer:
     Nobody but root can set the time of the last change (ctime) back.
     """
     try:
-        found = os.stat(path)
+        return _numbers(os.stat(path))[1:]
     except (OSError, ValueError):
         return ()
-    numbers = (found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_size)
-    return tuple(map(str, (*numbers, found.st_mtime_ns, found.st_ctime_ns)))
+
+
+def _artifact(path: str) -> Answer:
+    """The same of what we wrote, a link not followed, where other names of it may come and go."""
+    try:
+        return _numbers(os.lstat(path))[1:8]
+    except (OSError, ValueError):
+        return ()
+
+
+def _status(*paths: str) -> Answer:
+    """What is at each path, a link not followed, separated by commas."""
+    return tuple(map(_status_at, paths))
+
+
+def _status_at(path: str) -> str:
+    """How many names a plain file has; the mode (stat.h), owner, group and device; empty for nothing."""
+    try:
+        return ",".join(_numbers(os.lstat(path))[:5])
+    except (OSError, ValueError):
+        return ""
+
+
+def _numbers(found: os.stat_result) -> Answer:
+    names = found.st_nlink if stat.S_ISREG(found.st_mode) else 0
+    what = (names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino)
+    return tuple(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)))
 
 
 def content_of(path: str) -> tuple[int, bytes | None]:
@@ -206,8 +235,6 @@ def _minute(_: str) -> Answer:
 
 def index_bytes(path: str) -> bytes:
     """An index of Git's; empty where it can't be read, or is no plain file."""
-    from sandwright.gitindex import MOST  # noqa: PLC0415 - only where there is a repository
-
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(MOST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
@@ -225,15 +252,11 @@ def _index(path: str) -> Answer:
 
 def index_of(data: bytes) -> Answer:
     """The answer to `index`, for its bytes."""
-    from sandwright.gitindex import MODE  # noqa: PLC0415 - only where there is a repository
-
     return (digests.sha256(data) if MODE in data else "none",) if data else ()
 
 
 def _nested(root: str, *names: str) -> Answer:
     """At which paths below a directory one of some names is there, as `nested.find` gives them."""
-    from sandwright.nested import find  # noqa: PLC0415 - few questions are this one
-
     return tuple(find(root, names))
 
 
@@ -246,88 +269,63 @@ def _listing(path: str) -> Answer:
         return ()
 
 
-def _program(name: str) -> Answer:
-    """Where a program is: the first on PATH, else in the directories of the system's own."""
-    for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM):
-        path = f"{folder or '.'}/{name}"
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return (path,)
-    return ()
-
-
-def _system(_: str) -> Answer:
-    """Which system this is, and who we are."""
-    system, groups = os.uname(), sorted({*os.getgroups(), os.getegid()})
-    users = (os.getuid(), os.geteuid(), os.getgid(), *groups)
-    return (system.sysname, system.release, system.machine, *map(str, users))
-
-
-def _status(path: str) -> Answer:
-    """The owner, group and mode (stat.h) at a path, links not followed, and how many names a plain file has.
-
-    Then whether an access list is there, which the mode doesn't show. Nothing for nothing.
-    """
-    try:
-        status = os.lstat(path)
-        access = not stat.S_ISLNK(status.st_mode) and _has_access_list(path)
-    except (OSError, ValueError):
-        return ()
-    names = status.st_nlink if stat.S_ISREG(status.st_mode) else 0
-    return tuple(map(str, (status.st_uid, status.st_gid, status.st_mode, names, int(access))))
-
-
-def _has_access_list(path: str) -> bool:
-    """Whether one is there, or may be."""
-    try:
-        return sys.platform == "linux" and bool(os.getxattr(path, "system.posix_acl_access"))
-    except OSError as fault:
-        return fault.errno not in (errno.ENODATA, errno.ENOTSUP)
+def _groups(_: str) -> Answer:
+    """Our user, group and further groups."""
+    return tuple(map(str, (os.getuid(), os.getgid(), *os.getgroups())))
 
 
 def _tree(*roots: str) -> Answer:
-    """How many files are below some directories, and a sum of what each is and when it last changed."""
+    """How many files are in some directories, and a sum of what each is and when it last changed."""
     count = total = 0
-    waiting = list(roots)
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for each in entries:
-                    if each.is_dir(follow_symlinks=False):
-                        waiting += [each.path] * (each.name != "__pycache__")
-                        continue
-                    found = each.stat(follow_symlinks=False)
-                    count += 1
-                    numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-                    total += sum(number * factor for number, factor in zip(numbers, _FACTORS, strict=True))
-        except (OSError, ValueError):
-            count += 1 << 32  # no answer that something readable gives
+    for found in _files_in(roots):
+        count += 1 if found else 1 << 32  # no answer that something readable gives
+        if found:
+            numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            total += sum(number * factor for number, factor in zip(numbers, _FACTORS, strict=True))
     return str(count), str(total & (1 << 64) - 1)
+
+
+def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
+    """What the files in some directories are; None for a directory that can't be read."""
+    for root in roots:
+        try:
+            with os.scandir(root) as entries:
+                for each in entries:
+                    if not each.is_dir(follow_symlinks=False):
+                        yield each.stat(follow_symlinks=False)
+        except (OSError, ValueError):
+            yield None
+
+
+def last_change(question: Question, answer: Answer) -> int:
+    """When what a question is about was changed last (ctime), where the answer is no content; 0 elsewhere."""
+    if question[0] == "stamp":
+        return int(answer[-1]) if answer else 0
+    found = _files_in(question[1:]) if question[0] == "tree" else ()
+    return max((each.st_ctime_ns for each in found if each), default=0)
 
 
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
 """Odd, and without a pattern, so that what two files add doesn't cancel out."""
 
-SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where programs are that a user's PATH often lacks."""
 
-
-def _variable(name: str) -> Answer:
-    value = os.environ.get(name)
-    return () if value is None else (value,)
+def _variable(*names: str) -> Answer:
+    """The values of variables behind `=`; empty for one that is not set."""
+    return tuple(f"={os.environ[name]}" if name in os.environ else "" for name in names)
 
 
 KINDS: dict[str, Callable[..., Answer]] = {
+    "artifact": _artifact,
     "content": _digest,
     "index": _index,
     "listing": _listing,
     "memory": _memory,
     "minute": _minute,
     "nested": _nested,
-    "program": _program,
     "sockets": _sockets,
     "stamp": _stamp,
     "status": _status,
-    "system": _system,
+    "groups": _groups,
     "tree": _tree,
     "variable": _variable,
 }

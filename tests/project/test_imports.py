@@ -9,23 +9,15 @@ from collections.abc import Iterator
 
 from project.test_architecture import PACKAGE, modules
 
-MOST = 60
+MOST = 40
 """Late imports that the whole package may have."""
 
 ELSEWHERE = {"verify/smoke/guest.py"}
 """Run by the Python of an image, which may lack parts of the library, and is older."""
 
 WARM_START = {
-    "cli/program.py",
-    "inputs.py",
-    "places.py",
-    "questions.py",
     "session/after.py",
-    "session/cache_key.py",
     "session/left_behind.py",
-    "session/prepare.py",
-    "session/request.py",
-    "session/run.py",
 }
 """Start on the way of a repeated run, which a native program takes over."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import fronts
 from session.hostsockets import Host
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -31,6 +32,7 @@ class Project:
     home: Path
     runtime: Path
     environment: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = SANDWRIGHT
 
     @property
     def policy(self) -> Path:
@@ -71,7 +73,7 @@ class Project:
         self, *words: str, stdin: bytes = b"", cwd: Path | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*SANDWRIGHT, *words],
+            [*self.command, *words],
             input=stdin,
             capture_output=True,
             timeout=WAIT,
@@ -91,7 +93,7 @@ class Project:
 
     def start(self, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*SANDWRIGHT, "run", *options, "--", *words],
+            [*self.command, "run", *options, "--", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -114,7 +116,8 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run")
+    command = (str(fronts.installed(tmp_path / "command")),)
+    made = Project(tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run", command=command)
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
         (made.root / path).parent.mkdir(parents=True, exist_ok=True)
         (made.root / path).write_text("content")

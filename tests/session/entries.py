@@ -6,26 +6,52 @@ import hashlib
 import hmac
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
 from session.conftest import Project
 
 
-def entry(project: Project, *, run: bool = False) -> tuple[Path, dict[str, Any]]:
+def entries(project: Project) -> list[Path]:
+    """All that are there."""
+    return sorted((project.home / ".cache/sandwright/sessions").glob("*.entry"))
+
+
+def entry(project: Project, *, run: bool = False) -> tuple[Path, CacheEntry]:
     """One that is there, or that a run makes, and what it says."""
     assert not run or project.run("true").returncode == 0
-    kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
-    path = next(each for each in kept if b'"prepared"' in each.read_bytes())
+    path = entries(project)[0]
     mac, _, body = path.read_bytes().partition(b"\n")
     assert mac == _mac(project, path, body)
-    return path, json.loads(body)
+    return path, parse_entry(body)
 
 
-def write(project: Project, path: Path, data: dict[str, Any]) -> None:
+def write(project: Project, path: Path, data: CacheEntry) -> None:
     """As whoever has the key can, which nobody inside has."""
-    body = json.dumps(data).encode()
+    body = entry_bytes(data)
     path.write_bytes(_mac(project, path, body) + b"\n" + body)
+
+
+def sandbox(data: CacheEntry) -> dict[str, Any]:
+    """What an entry says of its sandbox, to Python."""
+    found: dict[str, Any] = json.loads(data.sandbox or "")
+    return found
+
+
+def starting(data: CacheEntry, *words: str) -> CacheEntry:
+    """An entry that starts something else, natively and by Python."""
+    changed = sandbox(data) | {"wrap": list(words)}
+    return replace(data, launcher=words, sandbox=json.dumps(changed))
+
+
+def with_answer(data: CacheEntry, kind: str, answer: tuple[str, ...]) -> CacheEntry:
+    """The same, as if the first question of a kind had had another answer."""
+    recording = data.recording()
+    at = next(index for index, (question, _) in enumerate(recording) if question[0] == kind)
+    recording[at] = recording[at][0], answer
+    return replace(data, questions=question_words(recording))
 
 
 def _mac(project: Project, path: Path, body: bytes) -> bytes:

@@ -10,12 +10,13 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from session.conftest import Project
-from session.entries import entry, write
+from session.entries import entry, sandbox, starting, write
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -42,12 +43,12 @@ def native(project: Project) -> Project:
     (folder / "launch").chmod(0o755)
     (folder / "launch.plan").touch()
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-    data["prepared"] |= {
+    more = {
         "digests": {name: f"sha256:{digest}" for name, digest in digests.items()},
         "directory": str(folder),
-        "wrap": [str(folder / "launch")],
     }
-    write(project, slot, data)
+    data = starting(data, str(folder / "launch"))
+    write(project, slot, replace(data, sandbox=json.dumps(sandbox(data) | more)))
     return project
 
 

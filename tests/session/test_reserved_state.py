@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
+from sandwright.session.entry import CacheEntry, entry_bytes
 from session.conftest import SANDWRIGHT, WAIT, Project
-from session.entries import entry, write
+from session.entries import entries, entry, sandbox, starting, write
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -109,26 +110,18 @@ def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project
     assert project.sandwright("render", "--out", "../out").returncode == 0
 
 
-def _entry(project: Project) -> Path:
-    return entry(project, run=True)[0]
-
-
-def _evil(project: Project, data: bytes) -> bytes:
+def _evil(project: Project, data: CacheEntry) -> CacheEntry:
     """The same entry, which starts something else."""
-    start = data.index(b"{")
-    changed = json.loads(data[start:])
-    changed["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
-    return data[:start] + json.dumps(changed).encode()
+    return starting(data, "/bin/sh", "-c", f"touch {project.home}/pwned", "sh")
 
 
 @pytest.mark.parametrize("mac", ["kept", "none", "zeros", "cut off"])
 def test_a_forged_entry_is_none(project: Project, mac: str) -> None:
-    path = _entry(project)
-    forged = _evil(project, path.read_bytes())
-    body = forged[forged.index(b"{") :]
-    path.write_bytes(
-        {"kept": forged, "none": body, "zeros": b"0" * 64 + b"\n" + body, "cut off": b"\n" + body}[mac]
-    )
+    path, data = entry(project, run=True)
+    body = entry_bytes(_evil(project, data))
+    kept = path.read_bytes().partition(b"\n")[0]
+    first = {"kept": kept + b"\n", "none": b"", "zeros": b"0" * 64 + b"\n", "cut off": b"\n"}
+    path.write_bytes(first[mac] + body)
     assert project.run("true").returncode == 0
     assert not (project.home / "pwned").exists()
     assert b"pwned" not in path.read_bytes()
@@ -137,17 +130,13 @@ def test_a_forged_entry_is_none(project: Project, mac: str) -> None:
 @pytest.mark.parametrize("field", ["environment", "digests", "starts", "wrap_terminal", "directory"])
 def test_all_of_an_entry_is_authenticated(project: Project, field: str) -> None:
     """Not only the words that are started."""
-    path = _entry(project)
-    data = path.read_bytes()
-    start = data.index(b"{")
-    changed = json.loads(data[start:])
-    changed["prepared"][field] = type(changed["prepared"][field])()
-    path.write_bytes(data[:start] + json.dumps(changed).encode())
+    path, data = entry(project, run=True)
+    own = sandbox(data)
+    changed = replace(data, sandbox=json.dumps(own | {field: type(own[field])()}), environment=(("A", "b"),))
+    mac = path.read_bytes().partition(b"\n")[0]
+    path.write_bytes(mac + b"\n" + entry_bytes(changed))
     assert project.run("true").returncode == 0
-    assert (
-        json.loads(path.read_bytes()[start:])["prepared"][field]
-        == json.loads(data[start:])["prepared"][field]
-    )
+    assert sandbox(entry(project)[1])[field] == own[field]
 
 
 def test_an_entry_of_another_request_is_none(project: Project) -> None:
@@ -157,10 +146,8 @@ def test_an_entry_of_another_request_is_none(project: Project) -> None:
     other = project.home / "other"
     other.mkdir()
     (other / "sandbox.yaml").write_text("schema: 1\nmethod: noop\nreason: a test\n")
-    before = {*path.parent.glob("*.json")}
     assert project.sandwright("run", "--", "true", cwd=other).returncode == 0
-    new = {*path.parent.glob("*.json")} - before
-    (theirs,) = (each for each in new if b'"prepared"' in each.read_bytes())
+    (theirs,) = (each for each in entries(project) if each != path)
     path.write_bytes(theirs.read_bytes())
     ended = project.run("touch", str(project.home / "pwned"))
     assert not (project.home / "pwned").exists(), ended
@@ -170,10 +157,10 @@ def test_an_entry_of_another_request_is_none(project: Project) -> None:
 def test_a_key_that_others_could_know_is_not_used(project: Project, fault: str) -> None:
     """Not even for an entry that it authenticates; the next run makes a new one."""
     path, data = entry(project, run=True)
-    (key,) = (project.home / ".local/state/sandwright/keys").glob("render-cache*")
+    key = project.home / ".local/state/sandwright/keys/render-cache"
     assert key.stat().st_mode & 0o777 == 0o600
     assert len(key.read_bytes()) == 32
-    data["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
+    data = _evil(project, data)
     if fault == "short":
         key.write_bytes(b"k")
     write(project, path, data)
@@ -196,8 +183,7 @@ def test_a_key_that_others_could_know_is_not_used(project: Project, fault: str) 
 def test_with_its_key_an_entry_is_used(project: Project) -> None:
     """The control of the tests above: what they write would be started."""
     path, data = entry(project, run=True)
-    data["prepared"]["wrap"] = ["/bin/sh", "-c", f"touch {project.home}/pwned", "sh"]
-    write(project, path, data)
+    write(project, path, _evil(project, data))
     project.run("true")
     assert (project.home / "pwned").exists()
 
@@ -205,8 +191,7 @@ def test_with_its_key_an_entry_is_used(project: Project) -> None:
 def test_without_a_place_for_the_key_nothing_is_kept(project: Project) -> None:
     (project.home / ".local").write_text("a file")
     assert project.run("true").returncode == 0
-    kept = (project.home / ".cache/sandwright/sessions").glob("*.json")
-    assert [each for each in kept if b'"prepared"' in each.read_bytes()] == []
+    assert entries(project) == []
     assert list((project.home / ".cache/sandwright/sessions/rendered").iterdir())
 
 

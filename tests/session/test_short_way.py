@@ -4,61 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from sandwright.questions import KINDS
-from session.conftest import WAIT, Project
-from session.entries import entry, write
+from session.conftest import Project
+from session.entries import entry, with_answer, write
 
 pytestmark = pytest.mark.needs("bwrap", "git")
-
-RUN = """
-import os, sys
-before = set(sys.modules)
-def become(program, words, environment):
-    print(*sorted(set(sys.modules) - before), flush=True)
-    os.rename(environment['SANDWRIGHT_AFTER'].split(chr(10))[-1], 'kept.json')
-    os._exit(0)
-os.execve = become
-from sandwright.cli import main
-main()
-"""
-
-
-def _imported(project: Project, *words: str) -> set[str]:
-    ended = subprocess.run(
-        words, capture_output=True, timeout=WAIT, check=True, cwd=project.root, env=project.environ
-    )
-    return set(ended.stdout.decode().split())
-
-
-def test_no_templates_are_read_for_none(project: Project) -> None:
-    """Jinja takes a tenth of a first run, and most methods write no template."""
-    started = _imported(project, sys.executable, "-P", "-c", RUN, "run", "--", "true")
-    assert "sandwright.session.prepare" in started
-    assert not {"jinja2", "sandwright.egress.plan"} & started
-
-
-def test_who_waits_beside_a_run_has_what_its_end_needs(project: Project) -> None:
-    """Hours later an upgrade may have put other modules there."""
-    code = "import sandwright.session.beside, sys; print(*sys.modules)"
-    names = ("after", "apart", "denials", "elsewhere", "left_behind")
-    assert {f"sandwright.session.{each}" for each in names} <= _imported(project, sys.executable, "-c", code)
 
 
 def _asked(project: Project) -> set[str]:
     """The kinds of questions that were asked."""
-    return {question[0] for question, _ in entry(project)[1]["asked"]}
+    return {question[0] for question, _ in entry(project)[1].recording()}
 
 
 def _another(project: Project, kind: str) -> None:
     """Have one answer of a kind as if it had been another when it was kept."""
-    slot, data = entry(project)
-    next(each for each in data["asked"] if each[0][0] == kind)[1] = ["another"]
-    write(project, slot, data)
+    path, data = entry(project)
+    write(project, path, with_answer(data, kind, ("another",)))
 
 
 ELSEWHERE = {"minute"}

@@ -5,19 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 
+import sandwright
 from sandwright.cli.commands.command import Command
 from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
+from sandwright.errors import SandwrightError
 from sandwright.places import above
 from sandwright.visible import one_line
-
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sandwright.errors import SandwrightError
 
 RUNNING = ("run", "fleet", "learn")
 """Commands that look for a policy themselves, as none has to be there."""
@@ -34,8 +31,6 @@ def main(words: Sequence[str]) -> int:
         sys.stdout.write(summary())
         return 0
     if words[0] in ("-V", "--version"):
-        import sandwright  # noqa: PLC0415
-
         sys.stdout.write(f"sandwright {sandwright.__version__}\n")
         return 0
     if words[0] == "-C":
@@ -44,7 +39,7 @@ def main(words: Sequence[str]) -> int:
     try:
         command = find(asked[0])
         parsed = parse(command, asked[1:])
-    except _errors() as error:
+    except SandwrightError as error:
         return _refused(error, asked[0])
     if parsed.help:
         from sandwright.cli.help import page  # noqa: PLC0415 - only for who asks
@@ -76,7 +71,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
             values = {**values, "policy": above("sandbox.yaml")}
-    except _errors() as error:
+    except SandwrightError as error:
         return _refused(error, command.name)
     function = function_of(command.name)
     options = {**values, "words": words} if command.takes_command else values
@@ -97,7 +92,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
         return 128 + signal.SIGPIPE
-    except _errors() as error:
+    except SandwrightError as error:
         return _say(error.shown(), error.exit_code)
 
 
@@ -119,13 +114,6 @@ class _Terminated(KeyboardInterrupt):
 
 def _terminate(_number: int, _frame: object) -> None:
     raise _Terminated
-
-
-def _errors() -> type[SandwrightError]:
-    """The class of our errors, imported only when something went wrong: it costs milliseconds."""
-    from sandwright.errors import SandwrightError  # noqa: PLC0415
-
-    return SandwrightError
 
 
 def _refused(error: SandwrightError, command: str) -> int:

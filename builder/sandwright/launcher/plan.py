@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from sandwright.errors import RenderError
 
@@ -20,6 +20,7 @@ HEAD = ("sandwright-launch", "2")
 
 Words = tuple[str, ...]
 Pairs = tuple[tuple[str, str], ...]
+Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,23 +199,29 @@ _KINDS: Mapping[str, str] = {
     "bool": "FLAG",
 }
 
-_SECTIONS: Mapping[str, Any] = {
-    each.name: each.default
-    for each in dataclasses.fields(LaunchPlan)
-    if dataclasses.is_dataclass(each.default)
-}
+
+def _sections(document: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    """Its sections, dataclasses of further fields, as they are by default."""
+    fields = dataclasses.fields(document)
+    return {each.name: each.default for each in fields if dataclasses.is_dataclass(each.default)}
 
 
 def _kinds(of: Any, prefix: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a dataclass
+    sections = {} if prefix else _sections(of)
     for each in dataclasses.fields(of):
-        if each.name in _SECTIONS and not prefix:
-            yield from _kinds(_SECTIONS[each.name], f"{each.name}.")
+        if each.name in sections:
+            yield from _kinds(sections[each.name], f"{each.name}.")
         else:
             yield f"{prefix}{each.name}", _KINDS[str(each.type)]
 
 
-FIELDS: Mapping[str, str] = MappingProxyType(dict(_kinds(LaunchPlan)))
-"""The kind of each field, as fields.h names it; `section.field` in a section."""
+def fields_of(document: type) -> Mapping[str, str]:
+    """The kind of each field, as fields.h names it; `section.field` in a section."""
+    return dict(_kinds(document))
+
+
+FIELDS: Mapping[str, str] = MappingProxyType(fields_of(LaunchPlan))
+"""Those of a plan."""
 
 MOST = 10**15 - 1
 """The greatest number."""
@@ -222,13 +229,18 @@ MOST = 10**15 - 1
 
 def plan_bytes(plan: LaunchPlan) -> bytes:
     """The plan as it is written. Raise RenderError for NUL in a word and a number out of range."""
-    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(plan))
+    return document_bytes(plan, HEAD)
 
 
-def _words(plan: LaunchPlan) -> Iterator[str]:
-    yield from HEAD
-    for name, kind in FIELDS.items():
-        found = attrgetter(name)(plan)
+def document_bytes(document: Any, head: Words) -> bytes:  # noqa: ANN401 - a dataclass of such fields
+    """A dataclass of such fields as it is written. Raise like `plan_bytes`."""
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(document, head))
+
+
+def _words(document: Any, head: Words) -> Iterator[str]:  # noqa: ANN401
+    yield from head
+    for name, kind in fields_of(type(document)).items():
+        found = attrgetter(name)(document)
         values = _values(name, kind, found)
         if any("\0" in value for value in values):
             raise RenderError(f"{name} holds a NUL, which no path and no argument can have")
@@ -251,21 +263,27 @@ def _values(name: str, kind: str, value: Any) -> Words:  # noqa: ANN401 - as the
 
 def parse_plan(content: bytes) -> LaunchPlan:
     """Read what `plan_bytes` wrote. Raise RenderError for all else."""
+    return parse_document(LaunchPlan, content, HEAD)
+
+
+def parse_document(document: type[Document], content: bytes, head: Words) -> Document:
+    """Read what `document_bytes` wrote. Raise RenderError for all else."""
     words = iter(content.decode("utf-8", "surrogateescape").split("\0")[2:])
+    fields, defaults = fields_of(document), _sections(document)
     found: dict[str, Any] = {}
     sections: dict[str, dict[str, Any]] = {}
     try:
         while (name := next(words)) != "end":
             section, _, field = name.rpartition(".")
             into = sections.setdefault(section, {}) if section else found
-            into[field] = _read(FIELDS[name], [next(words) for _ in range(int(next(words)))])
-        made = {name: dataclasses.replace(_SECTIONS[name], **values) for name, values in sections.items()}
-        plan = LaunchPlan(**found, **made)
+            into[field] = _read(fields[name], [next(words) for _ in range(int(next(words)))])
+        inner = {name: dataclasses.replace(defaults[name], **values) for name, values in sections.items()}
+        made = document(**found, **inner)
     except (LookupError, StopIteration, TypeError, ValueError):
         raise RenderError("it is no plan of a launcher") from None
-    if plan_bytes(plan) != content:
+    if document_bytes(made, head) != content:
         raise RenderError("it is no plan of a launcher as it is written here")
-    return plan
+    return made
 
 
 def _read(kind: str, values: list[str]) -> object:

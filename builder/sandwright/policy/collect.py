@@ -41,6 +41,9 @@ from sandwright.questions import sockets_of
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
 
+OSRELEASE = "/proc/sys/kernel/osrelease"
+"""The kernel's version (proc(5))."""
+
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -114,8 +117,8 @@ def _project(policy: MergedPolicy) -> Path:
 
 def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
     """The facts with repositories in writable directories, and what else there names programs."""
-    roots, home = _writable(policy, facts), follow(facts.home, facts)[0]
-    work = nested.searched(roots, home)
+    roots, homes = _writable(policy, facts), [follow(home, facts)[0] for home in facts.homes]
+    work = nested.searched(roots, homes)
     others = [path for path in roots if path not in work]
     git = Repositories([*roots, *nested.repositories(policy.settings, work, inputs)], facts.home, inputs)
     found = nested.existing(policy.settings, work, others, inputs)
@@ -127,7 +130,7 @@ def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
     project, home = (follow(path, facts)[0] for path in (facts.project, facts.home))
     found = linked_worktree(project, home, facts.uid, inputs)
     paths = tuple(path for path in (found.directory, found.common) if path)
-    wanted = [path for path in paths for path in (path, f"{path}/worktrees", f"{path}/modules")]
+    wanted = [f"{path}{name}" for path in paths for name in ("", "/worktrees", "/modules", "/index")]
     facts = replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
     return observe(facts, wanted, inputs=inputs)
 
@@ -312,7 +315,7 @@ def _base(
     account = _account()
     home = environ.get("HOME") or account.pw_dir
     wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    inputs.ask_all([("system", ""), ("stamp", "/etc/passwd")])
+    inputs.ask_all([("groups", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
     inputs.entry(home.swapcase())
     inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
     names = wanted & environ.keys()
@@ -408,14 +411,21 @@ def is_passable(path: str, inputs: InputTracker) -> bool:
     Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
     lets in can't be told by the mode, and is taken for open.
     """
-    inputs.ask("system")
-    uid, gid, mode, _, access_list = map(int, inputs.ask("status", path) or ("0", "0", "0", "0", "1"))
-    if access_list:
+    inputs.ask("groups")
+    _, mode, uid, gid, _ = inputs.status(path)
+    if not mode or _has_access_list(path):
         return True
     if uid == os.geteuid():
         return gid == os.getegid() or bool(mode & stat.S_IXUSR)
     ours = gid in (os.getegid(), *os.getgroups())
     return bool(mode & (stat.S_IXGRP if ours else stat.S_IXOTH))
+
+
+def _has_access_list(path: str) -> bool:
+    try:
+        return "system.posix_acl_access" in os.listxattr(path)
+    except OSError:
+        return True
 
 
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:

@@ -54,7 +54,7 @@ def ask_installation(inputs: InputTracker) -> None:
     """Keep with what is rendered how Python was started and what it is told: the next start may differ."""
     inputs.ask_all(("variable", name) for name in _VARIABLES)
     inputs.content(f"{sys.prefix}/pyvenv.cfg")
-    for path in dict.fromkeys((os.path.realpath(sys.executable), *filter(os.path.isabs, sys.path))):
+    for path in dict.fromkeys((inputs.real(sys.executable), *filter(os.path.isabs, sys.path))):
         inputs.ask("stamp", path)  # of a directory: what is installed there, and added to the path by `.pth`
         for file in sorted(Path(path).glob("*.pth")):
             inputs.content(str(file))

@@ -26,9 +26,17 @@ for _each in NAMES:
         _METADATA.setdefault(_each.metadata or _each.path, []).append(_each.path)
 
 
-def searched(roots: Iterable[str], home: str) -> list[str]:
-    """Of writable directories those that hold work: not the home, nor what it is in, nor what it hides."""
-    return [path for path in roots if not is_inside(home, path) and "/." not in path.removeprefix(home)]
+def searched(roots: Iterable[str], homes: Collection[str]) -> list[str]:
+    """Of writable directories those that hold work: not a home, nor what it is in, nor what it hides."""
+    return [
+        path
+        for path in roots
+        if not any(is_inside(home, path) for home in homes) and not _is_hidden(path, homes)
+    ]
+
+
+def _is_hidden(path: str, homes: Collection[str]) -> bool:
+    return "/." in next((path.removeprefix(home) for home in homes if is_inside(path, home)), path)
 
 
 def repositories(settings: MergedSettings, roots: Iterable[str], inputs: InputTracker) -> list[str]:

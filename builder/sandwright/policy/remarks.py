@@ -78,7 +78,7 @@ def _second_names(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":
             continue
-        count = int((inputs.ask("status", rule.path) or ("0",) * 5)[3])
+        count = inputs.status(rule.path).names
         if count < 2:
             continue
         said = f"{rule.path} has {count} names (hard links), and only this one is held"

@@ -64,8 +64,8 @@ def _faults(git: str, directory: str, common: str, uid: int, inputs: InputTracke
         if inputs.kind(path) != "directory":
             yield f"{path} is no directory"
     for path in (common, f"{common}/worktrees", directory, f"{directory}/gitdir", f"{directory}/commondir"):
-        owner, _, mode, *_ = map(int, inputs.ask("status", path) or ("-1", "0", "0"))
-        if owner != uid or mode & stat.S_IWOTH:
+        status = inputs.status(path)
+        if not status.mode or status.owner != uid or status.mode & stat.S_IWOTH:
             yield f"{path} doesn't belong to you, or everybody may write it"
 
 

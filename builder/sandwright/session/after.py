@@ -74,6 +74,7 @@ def main() -> None:
     try:
         with open(file, "rb") as opened:
             record = smalljson.loads(opened.read())
+        record["after"]["denials"].setdefault("file", f"{file.removesuffix('.json')}.denials")
         os.unlink(file)
         _hear_signals()
         end(record, status, say)
@@ -98,7 +99,7 @@ def end(
     those of a bridge: each call, with the reason.
     """
     after = record["after"]
-    since = Clock(*after["clock"]).since()
+    since = Clock(*record["clock"]).since()
     found = [
         *_unless_faulty(lambda: _report(record, status, denials)),
         *_unless_faulty(lambda: _left(after, since)),

@@ -10,8 +10,11 @@ import stat
 from _operator import _compare_digest  # what hmac.compare_digest is, without hmac
 
 from sandwright import digests, places
+from sandwright.errors import HostError
 
 SIZE = 32
+MOST = 1 << 24
+"""Bytes of a file that is read."""
 _BLOCK = 64
 _INNER = bytes(each ^ 0x36 for each in range(256))
 _OUTER = bytes(each ^ 0x5C for each in range(256))
@@ -24,27 +27,31 @@ def file() -> str:
 
 def read() -> bytes | None:
     """The key; None where there is none, or one that somebody else could know."""
+    key = private_content(file())
+    return key if len(key) == SIZE else None
+
+
+def private_content(path: str) -> bytes:
+    """The content of a plain file of this user's that nobody else can read or write; empty for any other."""
     try:
-        descriptor = os.open(file(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
         status = os.fstat(descriptor)
         private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        if not stat.S_ISREG(status.st_mode) or not private or status.st_size != SIZE:
-            return None
-        key = os.read(descriptor, SIZE)
-        return key if len(key) == SIZE else None
+        if not stat.S_ISREG(status.st_mode) or not private:
+            return b""
+        with open(descriptor, "rb", closefd=False) as opened:
+            return opened.read(MOST)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(descriptor)
 
 
 def make() -> bytes | None:
     """Make a key where there is no usable one, None where that fails. All earlier entries are void."""
-    from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what happens once
-
     try:
         places.private(places.keys())
         part = f"{file()}.{os.getpid()}.{os.urandom(8).hex()}"

@@ -64,11 +64,16 @@ def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     return found + [f"{_MISSED}: the file system of {printable(path)} doesn't answer" for path in silent]
 
 
+def known_file(policy: str) -> str:
+    """Where what a look found is kept for the next, by the file of the policy."""
+    return os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
+
+
 def _looked(
     data: dict[str, list[str]], policy: str, since: int, silent: list[str], tell: Callable[[str], None]
 ) -> list[str]:
     """The same, in this process, without what doesn't answer; tell of each file system before it is asked."""
-    file = os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
+    file = known_file(policy)
     tell(file)
     looking = _Look(WritablePlaces(data), since, _read(file), silent, tell)
     looking.run()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import json
 import os
+import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
 from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.paths import ancestors
 from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import trusted_directories
@@ -104,7 +106,11 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
         *(str(each) for each in rendered.findings if each.kind != "left-out"),
     ]
     _ask_program(inputs)
-    render_cache.keep(request.identity(), prepared, inputs.recording())
+    trusted = trust.is_given(found, inputs)
+    if not inputs.is_racy():
+        render_cache.keep(
+            request.identity(), prepared, inputs.recording(), policy=request.policy, trusted=trusted
+        )
     sweep(prepared.directory)
     return prepared
 
@@ -119,6 +125,7 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
         environ["SANDBOX_METHOD"] = request.method
     file = Path(request.policy)
     config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    _record_search(request, inputs)
     for path in (FLOOR, Path(config) / "sandwright" / "policy.yaml", file):
         inputs.content(str(path))
     methods = registry.registered()
@@ -135,6 +142,18 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
     own = any(each.policy.image for each in layers)
     given = given_presets(request.presets, below, image=not own)
     return MergedPolicy.from_layers([*given, *layers])
+
+
+def _record_search(request: RunRequest, inputs: InputTracker) -> None:
+    """Record where the policy's file was looked for (`places.above`), and who looks."""
+    if not request.named:
+        for folder in (request.cwd, *ancestors(request.cwd)):
+            inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")
+            inputs.ask("status", folder)
+        inputs.real(places.home())
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        inputs.ask("status", runtime)
 
 
 def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: str = "") -> ResolvedPolicy:
@@ -288,11 +307,6 @@ def _prepared(
         proxy=_proxy(resolved, properties, inputs),
         shimmed=bool(resolved.credentials.shims) and properties.shims,
         enforced=enforced(resolved, rendered),
-        notes=[],
-        loosened=("", "", []),
-        instead="",
-        starts=[],
-        fresh=True,
     )
 
 
@@ -307,7 +321,7 @@ def _proxy(
     plan = plan_proxy(resolved)
     for word in plan.command:
         if word.startswith("/"):
-            inputs.ask("program", Path(word).name)
+            inputs.program(Path(word).name)
             inputs.ask("stamp", word)
     return plan.as_data()
 
@@ -330,8 +344,6 @@ def _words(backend: Backend, directory: Path, *, terminal: bool) -> list[str]:
 
 def _policy_digest(policy: MergedPolicy) -> str:
     """Of the layers' data, in their order: what the policy says, however it is spelled."""
-    import json  # noqa: PLC0415
-
     said = json.dumps([[layer.kind, layer.document.data] for layer in policy.layers], sort_keys=True)
     return f"sha256:{hashlib.sha256(said.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
@@ -381,11 +393,14 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
 
 
 def _ask_program(inputs: InputTracker) -> None:
-    """Which version of this program it is, data and methods of others with it: another renders otherwise."""
-    roots = [str(Path(__file__).parents[1]), *map(str, map(data_path, _ROOMS))]
-    for name in sorted(registry.packages()):
-        found = find_spec(name)
-        roots += list(found.submodule_search_locations or ()) if found is not None else []
-        if found is not None and found.origin is not None:
-            inputs.ask("stamp", found.origin)
-    inputs.ask("tree", *roots)
+    """Which version of this program it is, with data and methods of others: another renders otherwise."""
+    package, ours = Path(__file__).parents[1], ("sandwright", *registry.packages())
+    files = [
+        str(getattr(each, "__file__", None) or "")
+        for name, each in sorted(sys.modules.items())
+        if name.split(".")[0] in ours
+    ]
+    folders = {str(Path(file).parent): None for file in files if file}
+    more = (*package.glob("*/programs/*"), package / "policy/presets", *(data_path(room) for room in _ROOMS))
+    below = (each for folder in more for each in (folder, *folder.rglob("*")) if each.is_dir())
+    inputs.ask("tree", *folders, *(str(each) for each in below if each.name != "__pycache__"))

@@ -1,26 +1,38 @@
 """What was rendered before, and whether it still holds.
 
-A slot for each request holds what was made for it, and every question to this machine that decided it, with
-its answer: which files say the policy and what they hold, what was at each path that was looked at, which
-programs there are, of which files this program itself consists. While all answers are the same, rendering
-would give the same, and is left out.
+An entry for each kind of request holds what was made for it, and every question to this machine that decided
+it, with its answer. While all answers are the same, rendering would give the same, and is left out. The
+native front reads the same entries (docs/front.md): Python looks here for runs that it has to attend.
 
-An entry says what is started, with which environment, and the digests of the artifacts. Its first line is
-the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after that line (`cache_key`). An
-entry with any other first line is not used.
+The first line of an entry is the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after
+that line (`cache_key`). An entry with any other first line is not used.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from sandwright import digests, inputs, places, smalljson
-from sandwright.session import cache_key
+from sandwright import digests, inputs, places
+from sandwright.errors import RenderError
+from sandwright.inputs import InputTracker, Recording
+from sandwright.policy.agents import AGENTS
+from sandwright.session import cache_key, state
+from sandwright.session.after import ending
+from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
+from sandwright.session.left_behind import known_file
+from sandwright.session.trust import Loosened
+from sandwright.signalling import boot, machine
+from sandwright.visible import one_line
 
-SCHEMA = 8
+PLAN = "launch.plan"
+"""The artifact that a native launcher reads: it copies streams, relays terminals and hands signals on."""
 
 
+@dataclass
 class CachedSandbox:
     """A sandbox that is ready to be started.
 
@@ -34,27 +46,6 @@ class CachedSandbox:
     `instead` says what holds where no file says a policy. `starts` are the words that the command's first is
     replaced by, none where it stays. `decided` tells which lines decide what is refused (`session.deciding`).
     """
-
-    __slots__ = (
-        *(
-            "after",
-            "covers",
-            "decided",
-            "digests",
-            "directory",
-            "enforced",
-            "environment",
-            "fresh",
-            "instead",
-            "loosened",
-            "method",
-            "notes",
-            "policy",
-            "project",
-            "starts",
-        ),
-        *("proxy", "shimmed", "terminal", "wrap", "wrap_terminal"),
-    )
 
     after: dict[str, list[str]]
     decided: dict[str, object]
@@ -71,56 +62,129 @@ class CachedSandbox:
     proxy: dict[str, object] | None
     shimmed: bool
     enforced: dict[str, object]
-    notes: list[str]
-    fresh: bool
-    loosened: tuple[str, str, list[str]]
-    instead: str
-    starts: list[str]
+    notes: list[str] = field(default_factory=list)
+    loosened: tuple[str, str, list[str]] = ("", "", [])
+    instead: str = ""
+    starts: list[str] = field(default_factory=list)
+    fresh: bool = True
 
-    def __init__(self, **values: object) -> None:
-        """`values` are all of the fields."""
-        for name in self.__slots__:
-            setattr(self, name, values[name])
+    @property
+    def native(self) -> bool:
+        """Whether its launcher is native, and nothing has to run beside it."""
+        return PLAN in self.digests and self.proxy is None and not self.shimmed
 
-    def as_data(self) -> dict[str, object]:
-        """The fields, as JSON has them."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "fresh"}
+    def artifacts(self) -> Iterable[tuple[str, str]]:
+        """The path of each artifact, with its digest."""
+        return ((os.path.join(self.directory, name), digest) for name, digest in self.digests.items())
 
 
-def slot(identity: list[str]) -> str:
-    """The file that keeps what this copy of the program made for a request: others may render otherwise."""
-    name = digests.sha256(smalljson.dumps([__file__, *identity]))
-    return os.path.join(places.cache(), f"{name}.json")
+def cache_path(identity: list[str]) -> str:
+    """The entry of a request."""
+    name = digests.sha256("\n".join(identity).encode("utf-8", "surrogateescape"))
+    return os.path.join(places.cache(), f"{name}.entry")
 
 
 def find(identity: list[str]) -> CachedSandbox | None:
     """What was made for a request, if it still holds and this user's key authenticates it."""
-    path = slot(identity)
+    path = cache_path(identity)
     try:
-        with open(path, "rb") as file:
-            mac, _, body = file.read().partition(b"\n")
+        mac, _, body = cache_key.private_content(path).partition(b"\n")
         key = cache_key.read()
         if key is None or not cache_key.is_authentic(mac, key, path, body):
             return None
-        data = smalljson.loads(body)
-        if data["schema"] != SCHEMA or data["python"] != sys.version:
+        entry = parse_entry(body)
+        if inputs.changed(entry.recording()) is not None:
             return None
-        if inputs.changed(data["asked"]) is not None:
-            return None
-        return CachedSandbox(**data["prepared"], fresh=False)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return CachedSandbox(**json.loads(entry.sandbox or ""), fresh=False)
+    except (OSError, ValueError, KeyError, TypeError, RenderError):
         return None  # nothing is there, or not what we wrote
 
 
-def keep(identity: list[str], prepared: CachedSandbox, asked: inputs.Recording) -> None:
-    """Keep what was made, if there is a key. Raise HostError when it can't be written."""
+def keep(
+    identity: list[str], prepared: CachedSandbox, recording: Recording, *, policy: str, trusted: bool
+) -> None:
+    """Keep what was made, if there is a key. Raise HostError when it can't be written.
+
+    `policy` is the file whose runs it is about; `trusted`: the user's word for it is recorded.
+    """
     key = cache_key.read() or cache_key.make()
     if key is None:
         return
-    path = slot(identity)
-    data = {"schema": SCHEMA, "python": sys.version, "asked": asked, "prepared": prepared.as_data()}
-    body = smalljson.dumps(data)
+    path = cache_path(identity)
+    body = entry_bytes(_entry(prepared, recording, policy=policy, trusted=trusted))
     places.write(path, cache_key.mac(key, path, body) + b"\n" + body)
+
+
+def _entry(prepared: CachedSandbox, recording: Recording, *, policy: str, trusted: bool) -> CacheEntry:
+    data = asdict(prepared)
+    del data["fresh"]
+    asking = InputTracker()
+    asking.ask_all(("artifact", path) for path, _ in prepared.artifacts())
+    said = (prepared.instead, Loosened(*prepared.loosened).line())
+    where, sessions = prepared.after, state.directory()
+    return CacheEntry(
+        method=prepared.method,
+        questions=question_words([*recording, *asking.recording()]),
+        attended=not (prepared.native and trusted) or bool(where["absent"]),
+        excepted=("git", *AGENTS),
+        said=tuple(one_line(line) for line in said if line),
+        launcher=tuple(prepared.wrap),
+        environment=tuple(prepared.environment.items()),
+        sessions=sessions,
+        guards=os.path.join(places.cache(), "elsewhere"),
+        record=_record(prepared, policy),
+        report=tuple(ending(sessions)[:-1]),
+        roots=tuple(where["roots"]),
+        closed=tuple(where["closed"]),
+        git=tuple(where["git"]),
+        names=tuple(where["names"]),
+        known=known_file(policy) if _is_scanned(where) else None,
+        sandbox=json.dumps(data),
+    )
+
+
+def _record(prepared: CachedSandbox, policy: str) -> str:
+    """What a session's record says of each run; before it the front writes what is of this one."""
+    record = {"boot": boot(), "machine": machine(), **recorded(prepared)}
+    record["after"] = recorded_after(prepared, policy)
+    return json.dumps(record)[1:]
+
+
+def recorded(prepared: CachedSandbox) -> dict[str, Any]:
+    """What a session's record says of its sandbox."""
+    return {
+        "method": prepared.method,
+        "project": prepared.project,
+        "policy": prepared.policy,
+        "artifacts": prepared.digests,
+        "directory": prepared.directory,
+        "covers": prepared.covers,
+        "enforced": prepared.enforced,
+    }
+
+
+def recorded_after(prepared: CachedSandbox, policy: str) -> dict[str, Any]:
+    """What a session's record says for the report at its end, of a run without options."""
+    denials = {"decided": prepared.decided, "to": "", "addresses": [], "paths": [], "quiet": False}
+    return {
+        "policy": policy,
+        "places": prepared.after,
+        "elsewhere": "",
+        "telemetry": "",
+        "rendered": "before",
+        "denials": denials,
+        "hint": [],
+    }
+
+
+def _is_scanned(where: dict[str, list[str]]) -> bool:
+    """Whether the front can tell that there is nothing to report.
+
+    Where set-id files can be made each file counts, and of a linked work tree the repository's index.
+    """
+    trees = [path.removesuffix("/.git") for path in where["git"] if path.endswith("/.git")]
+    inside = (any(f"{tree}/".startswith(f"{root.rstrip('/')}/") for root in where["roots"]) for tree in trees)
+    return not where.get("set_id") and all(inside)
 
 
 def digest(path: str) -> str:

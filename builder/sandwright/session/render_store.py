@@ -68,7 +68,7 @@ def sweep(used: str) -> None:
     rendered, programs = cache / "rendered", cache / "programs"
     for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*"), *programs.glob(".*")):
         _remove_after(half_made, _HALF_MADE)
-    for found in (cache.glob("[0-9a-f]*.json"), rendered.glob("[0-9a-f]*")):
+    for found in (cache.glob("[0-9a-f]*.entry"), rendered.glob("[0-9a-f]*")):
         _bound([path for path in found if str(path) not in in_use], _remove)
     _bound(list(programs.glob("[0-9a-f]*")), _remove_unshared)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from json import dumps
 
 from sandwright.places import is_there
 from sandwright.policy.agents import AGENTS
+from sandwright.session.recording import Recording
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sandwright.session.recording import Recording
+VERSION = "1"
+"""Of the entries of the render cache, and the questions in them."""
+INTERPRETER = "sandwright-interpreter"
+"""The script that the native command starts Python with."""
 
 
 class RunRequest:
@@ -79,8 +83,6 @@ class RunRequest:
         self.explained = explained
         self.audit = audit and self._placed(audit)
         if audit:
-            from json import dumps  # noqa: PLC0415 - costs milliseconds
-
             self.settings.append(f"filesystem.deny={dumps([self.audit])}")
         self.trusted = trusted
         self.recording = recording
@@ -100,12 +102,36 @@ class RunRequest:
         return self.policy if near.startswith("..") else near
 
     def identity(self) -> list[str]:
-        """All that chooses what is rendered, but for what lies in files and on the host."""
-        names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
-        environment = [f"{name}={os.environ.get(name)}" for name in names]
-        given = [f"policy {self.has_policy()}", *[f"preset {name}" for name in self.presets], *self.settings]
+        """All that chooses what is rendered, but for what lies in files and on the host.
+
+        The native front names the entry of a run without options in the same way (front/source/start.c).
+        """
+        environment = [
+            name if value is None else f"{name}={value}" for name, value in map(_variable, _CHOOSING)
+        ]
+        given = [f"policy {self.policy}"] if self.named else []
+        given += [f"preset {name}" for name in self.presets] + [f"set {each}" for each in self.settings]
+        given += [f"method {self.method}"] if self.method else []
         given += [f"agent {self.argv[0]}"] if self.argv and self.argv[0] in AGENTS else []
-        return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *given]
+        return [VERSION, _program(), self.cwd, str(os.geteuid()), *environment, *given]
+
+
+_CHOOSING = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
+
+
+def _variable(name: str) -> tuple[str, str | None]:
+    return name, os.environ.get(name)
+
+
+def _program() -> str:
+    """Which copy of this program it is: the directory of the command, or how Python was started otherwise."""
+    folder, name = os.path.split(os.path.abspath(sys.argv[0]))
+    if name == INTERPRETER and sys.flags.safe_path and sys.flags.ignore_environment:
+        return folder
+    site = sys.modules.get("site")
+    user = getattr(site, "USER_SITE", None) if getattr(site, "ENABLE_USER_SITE", False) else None
+    flags = f"{sys.flags.safe_path} {sys.flags.ignore_environment} {sys.pycache_prefix} {user}"
+    return " ".join((__file__, sys.executable, sys.prefix, sys.base_prefix, flags, *sys.path))
 
 
 def _plain(path: str) -> str:

@@ -9,25 +9,20 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations, which costs milliseconds
 import os
 import time
+from collections.abc import Callable
 
 from sandwright import places
-from sandwright.session import elsewhere, render_cache, state, trust
+from sandwright.errors import HostError, UsageError
+from sandwright.session import elsewhere, render_cache, stale, state, trust
 from sandwright.session.after import Clock, can_follow, end, ending, traced
+from sandwright.session.audit import AuditLog
+from sandwright.session.recording import Recording
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 from sandwright.signalling import liveness
 
-TYPE_CHECKING = False  # imports are most of what a run takes: each of them counts
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sandwright.session.audit import AuditLog
-
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
-PLAN = "launch.plan"
-"""The artifact that a native launcher reads: it copies streams, relays terminals and hands signals on."""
-
 _QUICKLY = 0.2
 """Seconds that a file system gets to say whether a killed session's placeholders are there."""
 
@@ -44,8 +39,6 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     SandwrightError when nothing was started.
     """
     if not request.argv:
-        from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
-
         raise UsageError("give a command to run, behind --")
     began = time.time()
     elsewhere.check(request.policy)
@@ -64,8 +57,6 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     sweep()
     session = CommandSession(request, prepared, began, log)
     if request.explained:
-        from sandwright.session.recording import Recording  # noqa: PLC0415 - few runs ask for it
-
         paths = os.path.join(state.directory(), f"{session.id}.record")
         request.recording = Recording(paths, looks=False)
     if session.replaces_us():
@@ -79,8 +70,6 @@ def _opened(path: str) -> AuditLog | None:
     """The audit log, open before anything of it can be changed from inside. Raise UsageError, HostError."""
     if not path:
         return None
-    from sandwright.session.audit import AuditLog  # noqa: PLC0415 - few runs have one
-
     return AuditLog(path)
 
 
@@ -99,8 +88,7 @@ def _check(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -
 
 def _check_kept_away(prepared: CachedSandbox, log: AuditLog) -> None:
     """Raise UsageError where nobody is kept away from the log."""
-    from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
-    from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs have an audit log
+    from sandwright.methods.registry import declaration  # noqa: PLC0415 - only for a log
 
     if not declaration(prepared.method).enforces:
         raise UsageError(f"{prepared.method} keeps nobody away from the audit log {log.path}")
@@ -110,14 +98,11 @@ def _check_apart(what: str, path: str, prepared: CachedSandbox) -> None:
     """Raise UsageError for a file that the sandbox could put something else in the place of."""
     for root in prepared.after["roots"]:
         if f"{path}/".startswith(f"{root.rstrip('/')}/"):
-            from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
-
             raise UsageError(f"{what} {path} is in {root}, which the sandbox may write")
 
 
 def _check_explained(prepared: CachedSandbox) -> None:
     """Raise UsageError where the method can't tell which paths are refused."""
-    from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs ask for it
 
     if why := declaration(prepared.method).hides("paths"):
@@ -132,8 +117,6 @@ def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
     below = (each for each in (*places_["roots"], *places_["closed"]) if each.startswith("/tmp"))  # noqa: S108
     shown = any(path == each or path.startswith(f"{each}/") for each in below)
     if places_["roots"] and not shown:
-        from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
-
         raise UsageError(
             f"{program} is not there inside: the sandbox has an empty /tmp of its own. Put it into the "
             "project, or list it in filesystem.read"
@@ -145,12 +128,12 @@ def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> C
 
     What changes while it is rendered, as sockets of other programs do, has it rendered once more.
     """
+    from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
+
     found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
         trust.require(trust.Loosened(*found.loosened), word=request.trusted)
         return found
-    from sandwright.session.prepare import prepare  # noqa: PLC0415 - the long way
-
     prepared = prepare(request, say)
     return prepared if render_cache.find(request.identity()) is not None else prepare(request, say)
 
@@ -158,10 +141,7 @@ def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> C
 def _as_rendered(prepared: CachedSandbox) -> bool:
     """Whether the artifacts are still what they were."""
     try:
-        files = (
-            (os.path.join(prepared.directory, name), digest) for name, digest in prepared.digests.items()
-        )
-        return all(render_cache.digest(path) == digest for path, digest in files)
+        return all(render_cache.digest(path) == digest for path, digest in prepared.artifacts())
     except OSError:
         return False
 
@@ -179,9 +159,6 @@ def sweep() -> None:
 
 
 def _forget(session: str) -> None:
-    from sandwright.errors import HostError  # noqa: PLC0415 - few sessions are killed
-    from sandwright.session import stale  # noqa: PLC0415
-
     try:
         stale.forget(session, within=_QUICKLY)
     except HostError:  # another process cleans up
@@ -199,37 +176,23 @@ class CommandSession:
         self.request = request
         self.prepared = prepared
         self.began = began
-        self.native = PLAN in prepared.digests
+        self.native = render_cache.PLAN in prepared.digests
         clock = Clock()
-        self.denials: dict[str, object] = {
-            "file": os.path.join(state.directory(), f"{self.id}.denials"),
-            "decided": prepared.decided,
-            "to": request.denials,
-            "addresses": [],
-            "paths": [],
-            "quiet": request.quiet,
-        }
-        self.after: dict[str, object] = {
-            "clock": [clock.began, clock.ticks],
-            "policy": request.policy,
-            "places": prepared.after,
+        self.after = render_cache.recorded_after(prepared, request.policy) | {
             "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
             "telemetry": request.telemetry,
             "rendered": "now" if prepared.fresh else "before",
-            "denials": self.denials,
             "hint": _hint(request.argv, prepared.after),
         }
+        self.denials: dict[str, object] = self.after["denials"]
+        self.denials |= {"to": request.denials, "quiet": request.quiet}
+        self.denials["file"] = os.path.join(state.directory(), f"{self.id}.denials")
         self.record: dict[str, object] = {
             "session": self.id,
-            "method": prepared.method,
             "began": began,
-            "project": prepared.project,
+            "clock": [clock.began, clock.ticks],
             "command": os.path.basename(request.argv[0]),
-            "policy": prepared.policy,
-            "artifacts": prepared.digests,
-            "directory": prepared.directory,
-            "covers": prepared.covers,
-            "enforced": prepared.enforced,
+            **render_cache.recorded(prepared),
             "after": self.after,
         }
 
@@ -249,9 +212,8 @@ class CommandSession:
     def replaces_us(self) -> bool:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
-        beside = prepared.proxy is not None or prepared.shimmed or traced() or self.log is not None
-        beside = beside or self.request.recording is not None
-        return self.native and not beside and can_follow(state.directory())
+        beside = traced() or self.log is not None or self.request.recording is not None
+        return prepared.native and not beside and can_follow(state.directory())
 
     def become(self, say: Callable[[str], None]) -> int:
         """Be the launcher; comes back only with an error, having cleaned up."""
@@ -268,7 +230,7 @@ class CommandSession:
 
     def _name(self, path: str) -> dict[str, str]:
         """Write the session's name to a file; an engine writes there what it knows the container by."""
-        from sandwright.methods.registry import properties  # noqa: PLC0415 - only where a file is asked for
+        from sandwright.methods.registry import properties  # noqa: PLC0415 - only for a file
 
         if properties(self.prepared.method).engine and not os.path.lexists(path):
             return {"SANDWRIGHT_CIDFILE": path}

@@ -17,6 +17,7 @@ from pathlib import Path
 from sandwright import places
 from sandwright.documents import strictjson
 from sandwright.errors import UsageError
+from sandwright.inputs import InputTracker
 from sandwright.visible import one_line
 
 VARIABLE = "SANDWRIGHT_TRUST"
@@ -101,6 +102,13 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
         f"{loosened.line()}\nNothing was started. Look at it; then say so once with `sandwright trust`, for "
         f"this run with --trust-policy, or in CI with {VARIABLE}={loosened.digest}"
     )
+
+
+def is_given(loosened: Loosened, inputs: InputTracker) -> bool:
+    """Whether it has the word but for this run's; what says so is recorded."""
+    inputs.content(_file(loosened))
+    word = inputs.variable(VARIABLE)
+    return not loosened.allows or word in ("1", loosened.digest) or _recorded(loosened)
 
 
 def directory() -> str:

@@ -66,7 +66,8 @@ class Launched(ABC):
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
         """The kernel and its settings, who we are, and the programs."""
-        yield "system", ""
+        yield "groups", ""
+        yield "content", "/proc/sys/kernel/osrelease"
         for path in SETTINGS:
             yield "content", path
         for name in self.programs():

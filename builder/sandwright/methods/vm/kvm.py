@@ -73,7 +73,7 @@ class VmKvm(Vm):
     ) -> Mapping[str, str]:
         """Where the machine lies, which is made first if it is not there. Raise HostError like `machine`."""
         if inputs is not None:
-            inputs.ask("program", QEMU)
+            inputs.program(QEMU)
         return {MACHINE: str(machine(memory(policy), say=say))}
 
     def trial(self) -> Mapping[str, str]:

@@ -1,0 +1,102 @@
+/* Looks at what a run could write as session/left_behind.py does, but only for whether there may be something to say. Whatever is
+ * not plainly nothing counts as something: Python looks again then. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { PLACEHOLDER = S_IFDIR | 01555, MOST_NAMES = 2000000, DEEPEST = 200, DAY = 86400, PATIENCE = 3000 };
+enum { HEAD = 1, COMMONDIR = 2, OBJECTS = 4, REFS = 8 };
+
+static const struct entry *entry;
+static long long since;
+static int names_left = MOST_NAMES;
+
+/* Whether programs of the host use what is at a path: protected names, and what makes a directory one of Git's. A name that
+ * another file system may take for such is one. */
+static bool is_used(const char *path, const char *name, unsigned *parts)
+{
+    static const char *const git[] = {"head", "commondir", "objects", "refs", "config", "config.worktree", "hooks", "info", ".git"};
+    size_t length = strlen(path), found = 0;
+    for (const char *at = name; *at != '\0'; at++)
+        found += (unsigned char)*at >= 0x80 || (at[1] == '\0' && strchr(". ", *at) != NULL);
+    for (size_t index = 0; index < sizeof git / sizeof *git; index++)
+        *parts |= strcasecmp(git[index], name) == 0 ? 1U << index : 0;
+    for (size_t index = 0; index < entry->names.count && found == 0; index++) {
+        const char *each = entry->names.at[index], *end = each + (*each == '*');
+        size_t part = strlen(end);
+        found += length > part && strcasecmp(path + length - part, end) == 0 && (*each == '*' || path[length - part - 1] == '/');
+    }
+    return found > 0;
+}
+
+/* Ends with 1 when there may be something. `used`: a program of the host uses what is in the directory. */
+static void scan(int above, const char *name, const char *path, const struct stat *own, bool used, int depth)
+{
+    unsigned parts = 0;
+    bool changed = nanoseconds(own->st_ctim) >= since;
+    DIR *entries = open_directory(above, name);
+    if (entries == NULL || depth > DEEPEST)
+        _exit(1);
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
+        struct stat status;
+        unsigned part = 0;
+        char *below = xasprintf("%s/%s", path, each->d_name);
+        bool tool = is_used(below, each->d_name, &part), closed = contains(&entry->closed, below);
+        parts |= part;
+        if (changed || used || tool || part != 0 || each->d_type == DT_DIR || each->d_type == DT_UNKNOWN) {
+            if (fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+                _exit(1);
+            bool is_new = nanoseconds(status.st_ctim) >= since, directory = S_ISDIR(status.st_mode);
+            bool names_git = strcasecmp(each->d_name, ".git") == 0 && !directory, filled = used && own->st_mode == PLACEHOLDER;
+            if ((is_new && (used || names_git || (tool && !closed && status.st_mode != PLACEHOLDER))) || (filled && changed) ||
+                (S_ISREG(status.st_mode) && (status.st_mode & (S_ISUID | S_ISGID)) != 0))
+                _exit(1);
+            if (directory && !closed && !contains(&entry->roots, below))
+                scan(dirfd(entries), each->d_name, below, &status, used || tool, depth + 1);
+        }
+        free(below);
+        if (--names_left < 0)
+            _exit(1);
+    }
+    bool repository = (parts & HEAD) != 0 && ((parts & (OBJECTS | REFS)) == (OBJECTS | REFS) || (parts & COMMONDIR) != 0);
+    if (repository && !contains(&entry->git, path))
+        _exit(1);
+}
+
+static _Noreturn void scan_all(void)
+{
+    char *known = read_file(AT_FDCWD, entry->known, 1 << 24, NULL), *full = known == NULL ? NULL : strstr(known, "\"full\": \"");
+    long long age = full == NULL ? -1 : time(NULL) - atoll(full + strlen("\"full\": \""));
+    if (age < 0 || age >= DAY || strstr(known, "\"set-id\"") != NULL || strstr(known, "\"unread\"") != NULL)
+        _exit(1); /* Python looks at every file once a day, and always at these */
+    for (size_t index = 0; index < entry->roots.count; index++) {
+        struct stat status;
+        if (lstat(entry->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
+            scan(AT_FDCWD, entry->roots.at[index], entry->roots.at[index], &status, false, 0);
+    }
+    _exit(0);
+}
+
+bool nothing_to_report(const struct entry *of, long long from)
+{
+    int status = 1, ends[2];
+    entry = of;
+    since = from;
+    pid_t child = pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork(); /* a file system may never answer */
+    if (child == 0)
+        scan_all();
+    close(ends[1]);
+    if (child > 0 && poll(&(struct pollfd){.fd = ends[0]}, 1, PATIENCE) != 1)
+        kill(child, SIGKILL);
+    else if (child > 0)
+        waitpid(child, &status, 0);
+    return status == 0;
+}

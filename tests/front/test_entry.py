@@ -1,0 +1,184 @@
+"""Entries of the render cache: one table in C and Python, and hostile bytes do nothing natively."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sandwright.errors import RenderError
+from sandwright.front import FRONT
+from sandwright.inputs import InputTracker, Recording, changed
+from sandwright.launcher.plan import fields_of
+from sandwright.questions import KINDS, sockets_of
+from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
+from thorough import THOROUGH
+
+FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined")
+HARNESS = Path(__file__).with_name("harness.c")
+ROUNDS = 200_000 if THOROUGH else 4_000
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("front") / "harness"
+    sources = [
+        each for each in FRONT.sources() if each.suffix == ".c" and each.name not in ("start.c", "scan.c")
+    ]
+    words: list[str | Path] = ["cc", *FLAGS, "-fno-sanitize-recover=all", f"-I{made.parent / 's'}", HARNESS]
+    copied = made.parent / "s"  # in one directory, as the build has them: the launcher's header is another
+    copied.mkdir()
+    headers = (each for each in FRONT.sources() if each.suffix == ".h")
+    for each in (*sources, *headers):
+        shutil.copy(each, copied)
+    ended = subprocess.run(
+        [*words, *(copied / each.name for each in sources), "-o", made], capture_output=True, check=False
+    )
+    if b"cannot find" in ended.stderr:
+        pytest.skip("the compiler has no sanitizers")
+    assert ended.returncode == 0, ended.stderr.decode()
+    return made
+
+
+def _fed(harness: Path, inputs: list[bytes]) -> list[str]:
+    sent = b"".join(len(each).to_bytes(4, "little") + each for each in inputs)
+    environ = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # it ends or becomes another program soon
+    ended = subprocess.run([harness], input=sent, capture_output=True, timeout=600, check=False, env=environ)
+    assert ended.returncode == 0, ended.stderr.decode()[-3000:]
+    return ended.stdout.decode(errors="replace").splitlines()
+
+
+def test_one_table() -> None:
+    text = (FRONT.source / "fields.h").read_text()
+    table = {name: kind for kind, name in re.findall(r"^FIELD\((\w+), (\w+)\)", text, re.MULTILINE)}
+    assert table == dict(fields_of(CacheEntry))
+    assert list(table) == list(fields_of(CacheEntry))
+
+
+def _recorded(folder: Path) -> InputTracker:
+    """Each kind of question, with an answer and without."""
+    (folder / "a/b/.vscode").mkdir(parents=True)
+    (folder / "a/node_modules/x").mkdir(parents=True)
+    (folder / "hidden").mkdir()
+    (folder / "a/file").write_text("content\n")
+    (folder / "a/link").symlink_to("file")
+    (folder / "a/dangling").symlink_to("nowhere")
+    os.mkfifo(folder / "a/pipe")
+    (folder / "a/placeholder").mkdir()
+    (folder / "a/placeholder").chmod(0o1555)
+    (folder / "a/ä").write_text("")
+    (folder / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\0")
+    (folder / "links").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + bytes(24) + b"\0\0\xe0\0" + bytes(40))
+    (folder / "large").write_bytes(b"x" * ((1 << 20) + 5))
+    asking = InputTracker()
+    for name in ("file", "link", "dangling", "pipe", "placeholder", "ä", "missing", "b"):
+        asking.entry(f"{folder}/a/{name}")
+        asking.ask("status", f"{folder}/a/{name}")
+        asking.ask("content", f"{folder}/a/{name}")
+        asking.ask("stamp", f"{folder}/a/{name}")
+        asking.ask("artifact", f"{folder}/a/{name}")
+        asking.ask("listing", f"{folder}/a/{name}")
+        asking.ask("index", f"{folder}/a/{name}")
+    for path in ("/", "/proc/self/status", "/dev/null", f"{folder}/missing/x", "/proc/sys/kernel/osrelease"):
+        asking.entry(path)
+        asking.ask("stamp", path) if path != "/proc/self/status" else None
+    for path in ("/proc/sys/kernel/osrelease", "/dev/null", f"{folder}/large", "/etc"):
+        asking.ask("content", path)
+    for name in ("index", "links", "missing"):
+        asking.ask("index", f"{folder}/{name}")
+    asking.ask("listing", f"{folder}/a")
+    asking.ask("nested", str(folder), ".vscode", "a/file", "a/missing", ".git", "x")
+    asking.ask("nested", f"{folder}/missing", ".vscode")
+    asking.ask("tree", f"{folder}/a", f"{folder}/missing", f"{folder}/a/file")
+    asking.ask(*sockets_of([str(folder)], [f"{folder}/hidden"]))
+    asking.ask(*sockets_of([], ["/"]))
+    for name in ("HOME", "NOWHERE", "PATH"):
+        asking.variable(name)
+    asking.ask("groups")
+    asking.ask("memory")
+    asking.program("sh")
+    asking.program("nowhere")
+    return asking
+
+
+def _entry(recording: Recording) -> bytes:
+    return entry_bytes(CacheEntry(method="x", questions=question_words(recording)))
+
+
+@pytest.mark.needs("cc")
+def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
+    """A kind that both answered otherwise would start Python for every run; of each kind one is shown."""
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        one.bind(str(tmp_path / "s"))
+        one.listen()
+        asking = _recorded(tmp_path)
+        other.bind(str(tmp_path / "hidden/t"))
+        other.listen()
+        recording = asking.recording()
+        assert {question[0] for question, _ in recording} == {*KINDS, "entries"} - {"minute"}
+        each = [
+            entry_bytes(CacheEntry(method="x", questions=question_words([question])))
+            for question in recording
+        ]
+        told = dict(zip((str(question) for question, _ in recording), _fed(harness, each), strict=True))
+        assert {question: said for question, said in told.items() if said != "holds"} == {}
+        assert changed(recording) is None
+    for index, (question, answer) in enumerate(recording):
+        other_answer = (*answer[:-1], f"{answer[-1]}0") if answer else ("0",)
+        each[index] = _entry([(question, other_answer)])
+    assert set(_fed(harness, each)) == {"differs"}
+
+
+@pytest.mark.needs("cc")
+def test_hostile_entries(harness: Path, tmp_path: Path) -> None:
+    """Whatever an entry holds, it is read within its bounds, and holds only as it was recorded."""
+    chance = random.Random(32)
+    whole = entry_bytes(
+        CacheEntry(method="bwrap", questions=question_words(_recorded(tmp_path).recording()), sandbox="{}")
+    )
+    assert _fed(harness, [whole]) == ["holds"]
+    words = whole.split(b"\0")
+    inputs = []
+    for _ in range(ROUNDS):
+        match chance.randrange(5):
+            case 0:
+                inputs.append(whole[: chance.randrange(len(whole))])
+            case 1:
+                at = chance.randrange(len(whole))
+                inputs.append(whole[:at] + bytes([chance.randrange(256)]) + whole[at + 1 :])
+            case 2:
+                at = chance.randrange(len(words))
+                inputs.append(b"\0".join([*words[:at], *words[at + 1 :]]))
+            case 3:
+                at = chance.randrange(len(words))
+                other = chance.choice(
+                    (b"", b"0", b"1", b"99999999999999999999", b"-1", b"/", chance.choice(words))
+                )
+                inputs.append(b"\0".join([*words[:at], other, *words[at + 1 :]]))
+            case _:
+                at, to = sorted(chance.randrange(len(words)) for _ in range(2))
+                inputs.append(b"\0".join([*words[:to], *words[at:]]))
+    told = _fed(harness, inputs)
+    assert len(told) == len(inputs)
+    for content, said in zip(inputs, told, strict=True):
+        try:
+            parse_entry(content)
+        except RenderError:
+            assert said != "holds"
+
+
+def test_python_reads_what_it_wrote() -> None:
+    recording: Recording = [(("entries", "/", "a\udcff", ""), ("l\n", "")), (("groups", ""), ())]
+    entry = CacheEntry(
+        method="x", questions=question_words(recording), environment=(("A", "b"),), attended=True
+    )
+    assert parse_entry(entry_bytes(entry)) == entry
+    assert entry.recording() == recording
+    with pytest.raises(RenderError):
+        parse_entry(entry_bytes(entry)[:-1])

@@ -1,0 +1,132 @@
+"""Another version of this program renders anew: its modules, its data, its packages, its interpreter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+import fronts
+import sandwright
+from session.conftest import Project
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+PACKAGE = Path(sandwright.__file__).parent
+DATA = ("images", "oci", "seatbelt", "seccomp")
+
+
+@dataclass
+class Installation:
+    """A virtual environment with a copy of this program, as a wheel is installed."""
+
+    folder: Path
+    project: Project
+    log: Path
+
+    @property
+    def packages(self) -> Path:
+        return next((self.folder / "lib").glob("python3*/site-packages"))
+
+    def started(self) -> list[str]:
+        """What Python was started for by a run."""
+        self.log.write_text("")
+        ended = self.project.run("true")
+        assert ended.returncode == 0, ended
+        return self.log.read_text().split()
+
+
+@pytest.fixture
+def installation(project: Project, tmp_path: Path) -> Installation:
+    folder, log = tmp_path / "venv", tmp_path / "log"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    made = Installation(folder, project, log)
+    packages, ignored = made.packages, shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, packages / "sandwright", ignore=ignored)
+    for name in DATA:
+        shutil.copytree(PACKAGE.parents[1] / name, packages / "sandwright" / "data" / name, ignore=ignored)
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    _metadata(packages / "sandwright-0.1.0.dist-info", "sandwright")
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\necho start >>{log}\nexec {folder}/bin/python3 "$@"\n')
+    wrapper.chmod(0o755)
+    made.project = replace(project, command=(str(fronts.installed(folder / "bin", str(wrapper))),))
+    for _ in range(8):
+        if not made.started():
+            return made
+    raise AssertionError("Python is started by every run")
+
+
+def _metadata(folder: Path, name: str, more: str = "") -> None:
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+    (folder / "entry_points.txt").write_text(more)
+
+
+def _edited(path: Path) -> None:
+    """Another byte in a comment, with the same size and time."""
+    before, content = path.stat(), path.read_bytes()
+    path.write_bytes(content[:-2] + b" \n" if content.endswith(b"\n\n") else content[:3] + b"X" + content[4:])
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _plugin(packages: Path) -> None:
+    _metadata(packages / "other-1.dist-info", "other", "[sandwright.methods]\nother = other:METHOD\n")
+    (packages / "other.py").write_text("METHOD = None\n")
+
+
+def _upgraded(packages: Path) -> None:
+    (packages / "sandwright-0.1.0.dist-info").rename(packages / "sandwright-0.2.0.dist-info")
+
+
+def _moved_interpreter(installation: Installation) -> None:
+    """The environment is made anew for another interpreter: here the same, by another path."""
+    link = installation.folder / "bin/python3"
+    target = os.path.realpath(link)
+    link.unlink()
+    (installation.folder / "bin/another").symlink_to(target)
+    link.symlink_to("another")
+
+
+CHANGES: dict[str, Callable[[Installation], object]] = {
+    "a module, with the same size and time": lambda i: _edited(i.packages / "sandwright/policy/remarks.py"),
+    "a module that is touched": lambda i: os.utime(i.packages / "sandwright/errors.py"),
+    "a module more": lambda i: (i.packages / "sandwright/policy/more.py").write_text(""),
+    "a module less": lambda i: (i.packages / "sandwright/reference/methods.py").unlink(),
+    "data, with the same size and time": lambda i: _edited(
+        next((i.packages / "sandwright/data/oci").rglob("*.json"))
+    ),
+    "a preset": lambda i: (i.packages / "sandwright/policy/presets/more.yaml").write_text("{}"),
+    "a native program": lambda i: os.utime(next(i.packages.glob("sandwright/launcher/programs/*/launch"))),
+    "an upgraded package": lambda i: _upgraded(i.packages),
+    "a method of somebody else's": lambda i: _plugin(i.packages),
+    "a path that is added": lambda i: (i.packages / "others.pth").write_text(
+        f"{sysconfig.get_path('purelib')}\n{i.folder}\n"
+    ),
+    "the environment's settings": lambda i: (i.folder / "pyvenv.cfg").write_text(
+        (i.folder / "pyvenv.cfg").read_text() + "x = y\n"
+    ),
+    "another interpreter": _moved_interpreter,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_another_version_renders_anew(
+    installation: Installation, change: Callable[[Installation], object]
+) -> None:
+    change(installation)
+    installation.log.write_text("")
+    installation.project.run("true")
+    assert installation.log.read_text().split()[:1] == ["start"]
+
+
+def test_a_cache_of_compiled_modules_is_no_change(installation: Installation) -> None:
+    shutil.rmtree(installation.packages / "sandwright/session/__pycache__")
+    assert min((installation.started() for _ in range(4)), key=len) == []
