@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from docker import DockerClient
 
 from sandwright.checked import Checked
 from sandwright.cli import console
@@ -39,9 +41,6 @@ from sandwright.runtime.dockerd import docker_client
 from sandwright.verify.smoke.inengine import Open, open_docker, open_podman, smoke_in_engine
 from sandwright.verify.smoke.merge import merge_reports
 from sandwright.verify.smoke.report import ImageReport, read_report, write_report
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from docker import DockerClient
 
 from sandwright import process
 from sandwright.errors import SandwrightError
@@ -33,9 +34,6 @@ from sandwright.verify.smoke.report import ReportedImage as Reported
 from sandwright.verify.smoke.start import LIMIT, smoke_test
 from sandwright.verify.smoke.target import SmokeTarget, prepare
 from sandwright.verify.verdict import ProbeFinding, Verdict
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 References = Mapping[tuple[str, str], str]
 """Image and platform → the name by which the engine has it."""
