@@ -6,10 +6,9 @@ import re
 import stat
 from collections.abc import Mapping
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import InputTracker, Status
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.startup import BUNDLES
-from sandwright.questions import Answer
 
 TEXT = "network.ca"
 """The key in `HostFacts.texts`. The first line is `# PATH`, the rest certificates alone."""
@@ -29,18 +28,17 @@ def bundle_text(
     """
     if settings.value("network.ca") != "host" or settings.value("network.mode") in (None, "none"):
         return {}
-    inputs.ask("variable", "SSL_CERT_FILE")
+    inputs.variable("SSL_CERT_FILE")
     given = environ.get("SSL_CERT_FILE", "")
     for place in (*([given] if given.startswith("/") else []), *BUNDLES):
         path = inputs.real(place)
         text = inputs.text(path) or ""
         found = [each.group(0) for each in CERTIFICATE.finditer(text)]
-        if found and _is_safe(inputs.ask("status", path), uid):
+        if found and _is_safe(inputs.status(path), uid):
             return {TEXT: "\n".join((f"# {path}", *found, ""))}
     return {}
 
 
-def _is_safe(status: Answer, uid: int) -> bool:
+def _is_safe(status: Status, uid: int) -> bool:
     """Only root and this user can write it."""
-    owner, _, mode, *_ = map(int, status or ("-1", "0", "0"))
-    return owner in (0, uid) and not mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.owner in (0, uid) and not status.mode & (stat.S_IWGRP | stat.S_IWOTH)
