@@ -33,14 +33,15 @@ _EXTENDED, _LENGTH = 0x4000, 0xFFF
 def gitlinks(data: bytes) -> set[bytes]:
     """The paths of these entries.
 
-    The bytes of the mode are searched for, as reading every entry takes long: an index that somebody made up
-    may so name a path that is none. Paths of version 4 are made of the one before, so that all are read.
+    The bytes of the usual mode are searched for anywhere, as an index that somebody made up can have Git
+    begin in its middle; so a path may be named that is none. Then all entries are read: Git takes any mode
+    of that type for a repository, and paths of version 4 are made of the one before.
     """
     if data[:4] != b"DIRC":
         return set()
     if int.from_bytes(data[4:8], "big") == 4:
         return {path for length in _NAMES for path in _compressed(data, length)}
-    found: set[bytes] = set()
+    found = {path for length in _NAMES for path in _plain(data, length)}
     at = data.find(MODE, 12)
     for _ in range(len(data) // _LEAST):
         if at == -1 or len(found) >= MOST_LINKS:
@@ -61,6 +62,25 @@ def _path(data: bytes, mode: int, length: int) -> tuple[int, int]:
     return at + (4 if flags & _EXTENDED else 2), flags & _LENGTH
 
 
+def _is_link(data: bytes, mode: int) -> bool:
+    """Whether Git takes a mode for another repository's (S_ISGITLINK), whatever else is in it."""
+    return mode + 2 < len(data) and data[mode + 2] & 0xF0 == MODE[2]
+
+
+def _plain(data: bytes, length: int) -> Iterator[bytes]:
+    """Those of versions 2 and 3; nothing more where the names of objects are of another length."""
+    at, found = 12, 0
+    for _ in range(int.from_bytes(data[8:12], "big")):
+        start, size = _path(data, at + _BEFORE, length)
+        end = data.find(b"\0", start) if size == _LENGTH else start + size
+        if data[end : end + 1] != b"\0" or found >= MOST_LINKS // 2:
+            return
+        if _is_link(data, at + _BEFORE):
+            found += 1
+            yield data[start : min(end, start + MOST_PATH)]
+        at += (end - at + 8) & ~7
+
+
 def _compressed(data: bytes, length: int) -> Iterator[bytes]:
     """Those of version 4; nothing where the names of objects are of another length."""
     at, path = 12, b""
@@ -77,7 +97,7 @@ def _compressed(data: bytes, length: int) -> Iterator[bytes]:
         path = path[: len(path) - removed] + data[start:end]
         if size != min(len(path), _LENGTH):
             return
-        if data[mode : mode + 4] == MODE:
+        if _is_link(data, mode):
             found.append(path)
         at = end + 1
     yield from found

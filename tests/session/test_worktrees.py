@@ -215,12 +215,13 @@ def _try(main: Project) -> bool:
     return False
 
 
-def test_an_index_that_leads_out_is_reported_where_nothing_holds_it(trees: list[Project]) -> None:
+@pytest.mark.parametrize("mode", ["", "b'\\0\\0\\xe0\\1'", "b'\\0\\1\\xe1\\xff'"])
+def test_an_index_that_leads_out_is_reported_where_nothing_holds_it(trees: list[Project], mode: str) -> None:
     """Without one at the start there is nothing that could be held."""
     main, one, _ = trees
     index = main.root / ".git" / "index"
     index.unlink()
-    ended = one.run("python3", "-c", EVIL + "open(index, 'wb').write(evil())", str(index))
+    ended = one.run("python3", "-c", EVIL + f"open(index, 'wb').write(evil({mode}))", str(index))
     assert ended.returncode == 0, ended.stderr
     reported = f"{index}: leads Git out of {main.root}, to {one.root}/evil: `git status`"
     assert reported in ended.stderr.decode()
