@@ -6,10 +6,9 @@ import re
 import stat
 from collections.abc import Mapping
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import InputTracker, Status
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.startup import BUNDLES
-from sandwright.questions import Answer
 
 TEXT = "network.ca"
 """The key in `HostFacts.texts`. The first line is `# PATH`, the rest certificates alone."""
@@ -35,12 +34,11 @@ def bundle_text(
         path = inputs.real(place)
         text = inputs.text(path) or ""
         found = [each.group(0) for each in CERTIFICATE.finditer(text)]
-        if found and _is_safe(inputs.ask("status", path), uid):
+        if found and _is_safe(inputs.status(path), uid):
             return {TEXT: "\n".join((f"# {path}", *found, ""))}
     return {}
 
 
-def _is_safe(status: Answer, uid: int) -> bool:
+def _is_safe(status: Status, uid: int) -> bool:
     """Only root and this user can write it."""
-    owner, _, mode, *_ = map(int, status or ("-1", "0", "0"))
-    return owner in (0, uid) and not mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(status.mode) and status.owner in (0, uid) and not status.mode & (stat.S_IWGRP | stat.S_IWOTH)
