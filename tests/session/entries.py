@@ -41,9 +41,14 @@ def sandbox(data: CacheEntry) -> dict[str, Any]:
 
 
 def starting(data: CacheEntry, *words: str) -> CacheEntry:
-    """An entry that starts something else, natively and by Python."""
-    changed = sandbox(data) | {"wrap": list(words)}
-    return replace(data, launcher=words, sandbox=json.dumps(changed))
+    """An entry that starts something else."""
+    return replace(data, launcher=words)
+
+
+def with_artifacts(data: CacheEntry, directory: str, digests: dict[str, str]) -> CacheEntry:
+    """An entry of other artifacts."""
+    record = json.loads(f"{{{data.record}") | {"directory": directory, "artifacts": digests}
+    return replace(data, record=json.dumps(record)[1:])
 
 
 def with_answer(data: CacheEntry, kind: str, answer: tuple[str, ...]) -> CacheEntry:

@@ -10,13 +10,12 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from session.conftest import Project
-from session.entries import entry, sandbox, starting, write
+from session.entries import entry, starting, with_artifacts, write
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -43,12 +42,8 @@ def native(project: Project) -> Project:
     (folder / "launch").chmod(0o755)
     (folder / "launch.plan").touch()
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-    more = {
-        "digests": {name: f"sha256:{digest}" for name, digest in digests.items()},
-        "directory": str(folder),
-    }
-    data = starting(data, str(folder / "launch"))
-    write(project, slot, replace(data, sandbox=json.dumps(sandbox(data) | more)))
+    found = {name: f"sha256:{digest}" for name, digest in digests.items()}
+    write(project, slot, with_artifacts(starting(data, str(folder / "launch")), str(folder), found))
     return project
 
 

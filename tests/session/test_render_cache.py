@@ -299,7 +299,7 @@ def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.needs("squid", "setpriv")
 def test_a_proxy_starts_from_what_was_planned(project: Project) -> None:
-    """Neither the policy nor what renders it is imported, and the proxy decides as the policy says."""
+    """Nothing is rendered, and the proxy decides as the policy says."""
     project.policy.write_text(f"{POLICY}network: {{mode: proxy, allow: [web.example]}}\n")
     assert _kept(project, "true")
     code = (

@@ -41,4 +41,4 @@ def bundle_text(
 
 def _is_safe(status: Status, uid: int) -> bool:
     """Only root and this user can write it."""
-    return status.owner in (0, uid) and not status.mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(status.mode) and status.owner in (0, uid) and not status.mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -95,7 +95,7 @@ def find(identity: list[str]) -> CachedSandbox | None:
         entry = parse_entry(body)
         if inputs.changed(entry.recording()) is not None:
             return None
-        return CachedSandbox(**json.loads(entry.sandbox or ""), fresh=False)
+        return _sandbox(entry)
     except (OSError, ValueError, KeyError, TypeError, RenderError):
         return None  # nothing is there, or not what we wrote
 
@@ -115,9 +115,30 @@ def keep(
     places.write(path, cache_key.mac(key, path, body) + b"\n" + body)
 
 
+def _sandbox(entry: CacheEntry) -> CachedSandbox:
+    """What an entry says. Raise ValueError, KeyError, TypeError for what is none."""
+    recorded = json.loads(f"{{{entry.record}")
+    after = recorded["after"]
+    return CachedSandbox(
+        **{name: recorded[name] for name in _RECORDED},
+        digests=recorded["artifacts"],
+        after=after["places"],
+        decided=after["denials"]["decided"],
+        environment=dict(entry.environment),
+        wrap=list(entry.launcher),
+        **json.loads(entry.sandbox or ""),
+        fresh=False,
+    )
+
+
+_RECORDED = ("method", "project", "policy", "directory", "covers", "enforced")
+"""The fields that a session's record has by the same name."""
+_ELSEWHERE = (*_RECORDED, "digests", "after", "decided", "environment", "wrap", "fresh")
+"""Those that the record or another field of an entry has."""
+
+
 def _entry(prepared: CachedSandbox, recording: Recording, *, policy: str, trusted: bool) -> CacheEntry:
-    data = asdict(prepared)
-    del data["fresh"]
+    data = {name: value for name, value in asdict(prepared).items() if name not in _ELSEWHERE}
     asking = InputTracker()
     asking.ask_all(("artifact", path) for path, _ in prepared.artifacts())
     said = (prepared.instead, Loosened(*prepared.loosened).line())
