@@ -219,6 +219,30 @@ def test_what_others_made_stays(
     assert _tree(project).keys() - before == left
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("name", [".vscode", ".git/config.worktree"])
+def test_what_only_looks_like_one_stays(
+    project: Path, words: list[str], start: Start, when: str, name: str
+) -> None:
+    """A user's own empty directory or file of that mode is known by its number (not by the mode alone)."""
+    path = project / name
+
+    def make() -> None:
+        path.mkdir() if name == ".vscode" else path.touch()
+        path.chmod(0o1555 if name == ".vscode" else 0o444)
+
+    if when == "before":
+        make()
+    running = start(*words, *SET_UP, "wait", "remove")
+    if when == "meanwhile":
+        path.rename(project / "moved")  # its number is not given away again
+        make()
+    own = path.lstat().st_ino
+    assert _end(running) == "removed\n"
+    assert path.lstat().st_ino == own
+    assert not (project / ".envrc").exists()
+
+
 def test_another_content_stays(project: Path, words: list[str], start: Start) -> None:
     for name, content in ((".git/commondir", "..\n"), (".git/config.worktree", "[core]\n")):
         running = start(*words, *SET_UP, "wait", "remove")
@@ -372,7 +396,7 @@ def test_a_list_of_somebody_else_is_no_way_out(
 ) -> None:
     """Whatever stands in it: nothing goes but what looks like a placeholder."""
     running = start(*words, *SET_UP, "wait", "remove")
-    (name,) = (tmp_path / "state/sandwright/placeholders").iterdir()
+    (name,) = (tmp_path / "state/sandwright/placeholders").glob("*-*")
     (tmp_path / "victim").mkdir()
     (tmp_path / "file").write_text("x\n")
     for content in (

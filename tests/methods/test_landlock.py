@@ -618,7 +618,7 @@ def test_probes_see_what_is_taken_away(tmp_path: Path, what: str) -> None:
 JUDGED: dict[str, tuple[str, str, str, set[str]]] = {
     "ports": (
         "socket_broker.c",
-        "    if (!is_among(broker->connects, port))\n        return EACCES;\n",
+        "    if (!strv_has_number(broker->connects, port))\n        return EACCES;\n",
         "",
         {"network/host-loopback"},
     ),

@@ -11,7 +11,7 @@ from sandwright.launcher import GUEST, LAUNCH, LAUNCH_INIT, LAUNCH_VM
 from sandwright.prebuilt import PrebuiltProgram
 
 MOST = 6
-"""The files of the largest circle: connections that a supervisor makes, and the threads that take them."""
+"""The files of the largest circle: those of the guest."""
 
 FUNCTION = re.compile(r"^(?!static\b|typedef\b)[A-Za-z_][\w *]*?\b(\w+)\([^;{]*\)\n\{", re.MULTILINE)
 VALUE = re.compile(

@@ -306,7 +306,7 @@ def test_a_proxy_starts_from_what_was_planned(project: Project) -> None:
         "import sys\nfrom sandwright.session.request import RunRequest\n"
         "from sandwright.session.run import run\n"
         "status = run(RunRequest(sys.argv[1:]))\n"
-        "print(status, sorted({'jinja2'} & sys.modules.keys()))"
+        "print(status, sorted({'jinja2', 'sandwright.policy.resolve'} & sys.modules.keys()))"
     )
     request = r"CONNECT bad.example:443 HTTP/1.1\r\nHost: bad.example\r\n\r\n"
     asked = f"exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3 | tr -d '\\r'"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +36,13 @@ def trees(project: Project) -> list[Project]:
 
 def _git(project: Project, cwd: Path, *words: str) -> str:
     ended = subprocess.run(
-        ("git", *words), cwd=cwd, env=project.environ, check=True, capture_output=True, text=True
+        ("git", *words),
+        cwd=cwd,
+        env=project.environ,
+        check=True,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
     return ended.stdout
 
@@ -68,18 +77,150 @@ def test_runs_in_work_trees_of_one_repository(trees: list[Project]) -> None:
     assert {name.rpartition("/")[2] for name in made} <= {"COMMIT_EDITMSG", "logs", "HEAD"}
 
 
-def test_what_a_run_writes_into_the_main_index_is_reported(trees: list[Project]) -> None:
-    """It can be written with the grant: no mount outlives the renames of Git on the host."""
+EVIL = """
+import hashlib, os, sys, time
+
+def evil(mode=b"\\0\\0\\xe0\\0", name=b"../one/evil"):
+    entry = bytes(24) + mode + bytes(12) + b"\\1" * 20 + bytes([0, len(name)])
+    body = b"DIRC\\0\\0\\0\\2\\0\\0\\0\\1" + entry + name + bytes(8 - (62 + len(name)) % 8)
+    return body + hashlib.sha1(body).digest()
+
+index = sys.argv[1]
+"""
+"""The index that `git status` follows out of the main work tree."""
+
+TRY = """
+def tried(action):
+    try:
+        action()
+    except OSError as error:
+        print(error.strerror, flush=True)
+    else:
+        print("done", flush=True)
+
+def all_ways():
+    open(index + ".new", "wb").write(evil())
+    tried(lambda: open(index, "r+b"))
+    tried(lambda: os.rename(index + ".new", index))
+    tried(lambda: os.unlink(index))
+    tried(lambda: os.link(index, index + ".linked"))
+
+all_ways()
+for turn in range(3):
+    open("ready", "w").close()
+    while os.path.exists("ready"):
+        time.sleep(0.01)
+    all_ways()
+"""
+
+STORMS = {
+    "renames": """
+while True:
+    open(index + ".new", "wb").write(evil())
+    try:
+        os.rename(index + ".new", index)
+    except OSError:
+        pass
+""",
+    "a link to the lock": """
+while True:
+    try:
+        os.link(index + ".lock", index + ".linked")
+    except OSError:
+        continue
+    time.sleep(0.1)
+    open(index + ".linked", "r+b").write(evil())
+    os.unlink(index + ".linked")
+""",
+    "the lock held open": """
+while True:
+    try:
+        held = open(index + ".lock", "r+b", buffering=0)
+    except OSError:
+        continue
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        held.seek(0)
+        held.write(evil())
+    held.close()
+""",
+    "the lock written after it was one": """
+while True:
+    try:
+        held = open(index + ".lock", "r+b", buffering=0)
+    except OSError:
+        continue
+    while os.path.exists(index + ".lock"):
+        pass
+    held.write(evil(b"\\0\\1\\xe1\\xff"))
+    held.truncate(len(evil()))
+    held.close()
+""",
+}
+
+
+def _touched(main: Project, turn: int) -> None:
+    """Have Git on the host write the index again: for a file that is added, and one whose times are new."""
+    (main.root / f"file{turn}").write_text("x")
+    _git(main, main.root, "add", f"file{turn}")
+    os.utime(main.root / f"file{turn}", (turn, turn))
+    _git(main, main.root, "status", "--short")
+
+
+def test_the_index_of_the_main_work_tree_can_t_be_changed_in_a_linked_one(trees: list[Project]) -> None:
+    """Nor after Git on the host has replaced it, which takes each mount on it away; the run goes on."""
     main, one, _ = trees
-    script = (
-        "import hashlib, sys\n"
-        "name = b'../one/evil'\n"
-        "entry = bytes(24) + b'\\0\\0\\xe0\\0' + bytes(12) + b'\\1' * 20 + bytes([0, len(name)])\n"
-        "body = b'DIRC\\0\\0\\0\\2\\0\\0\\0\\1' + entry + name + bytes(8 - (62 + len(name)) % 8)\n"
-        "open(sys.argv[1], 'wb').write(body + hashlib.sha1(body).digest())\n"
-    )
+    _touched(main, 9)
     index = main.root / ".git" / "index"
-    ended = one.run("python3", "-c", script, str(index))
+    running = one.start("python3", "-c", EVIL + TRY, str(index))
+    for turn in range(3):
+        eventually((one.root / "ready").exists, "the run didn't come so far", within=120)
+        before = index.stat().st_ctime_ns
+        _touched(main, turn)
+        assert index.stat().st_ctime_ns != before
+        time.sleep(0.3)
+        (one.root / "ready").unlink()
+    said, told = running.communicate(timeout=120)
+    assert running.returncode == 0, told
+    assert (
+        said.decode().splitlines()
+        == [
+            "Read-only file system",
+            "Device or resource busy",
+            "Device or resource busy",
+            "Invalid cross-device link",
+        ]
+        * 4
+    )
+    assert _git(main, main.root, "ls-files").split() == ["file0", "file1", "file2", "file9"]
+
+
+@pytest.mark.parametrize("storm", STORMS)
+def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm: str) -> None:
+    """The lock that Git on the host writes becomes the index, and can be opened inside before it does."""
+    main, one, _ = trees
+    _touched(main, 0)
+    index = main.root / ".git" / "index"
+    running = one.start("python3", "-c", EVIL + STORMS[storm], str(index))
+    eventually(lambda: running.poll() is not None or _try(main), "it never came to it", within=60)
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 137, told
+    assert b"can't be trusted any more" in told
+    assert not index.exists() or b"../one/evil" not in index.read_bytes()
+
+
+def _try(main: Project) -> bool:
+    with contextlib.suppress(subprocess.CalledProcessError):  # who is inside can make Git fail
+        _touched(main, 1)
+    return False
+
+
+def test_an_index_that_leads_out_is_reported_where_nothing_holds_it(trees: list[Project]) -> None:
+    """Without one at the start there is nothing that could be held."""
+    main, one, _ = trees
+    index = main.root / ".git" / "index"
+    index.unlink()
+    ended = one.run("python3", "-c", EVIL + "open(index, 'wb').write(evil())", str(index))
     assert ended.returncode == 0, ended.stderr
     reported = f"{index}: leads Git out of {main.root}, to {one.root}/evil: `git status`"
     assert reported in ended.stderr.decode()

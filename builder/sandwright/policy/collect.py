@@ -130,7 +130,7 @@ def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
     project, home = (follow(path, facts)[0] for path in (facts.project, facts.home))
     found = linked_worktree(project, home, facts.uid, inputs)
     paths = tuple(path for path in (found.directory, found.common) if path)
-    wanted = [path for path in paths for path in (path, f"{path}/worktrees", f"{path}/modules")]
+    wanted = [f"{path}{name}" for path in paths for name in ("", "/worktrees", "/modules", "/index")]
     facts = replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
     return observe(facts, wanted, inputs=inputs)
 

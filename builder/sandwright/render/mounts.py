@@ -38,9 +38,10 @@ class Mount:
     `bind`: the host's `source` is seen at `target`. `tmpfs`: an empty directory. `mask`: something empty that
     hides what is below: a directory without entries, or for anything else an empty file. `dev`, `proc`: the
     sandbox's own. `symlink`: a link whose text is `source`. `entry` says what the target is on the host. A
-    `pin` shows what is there anyway. `of_image`: the mask hides what an image has there, if it has anything;
-    then `entry` is what the host has, a file where it has nothing. `rule` is what asked for it, None for the
-    base.
+    `pin` shows what is there anyway. `replaced`: programs on the host replace the file by renames in normal
+    work, so the watch binds the new one again instead of ending the run. `of_image`: the mask hides what an
+    image has there, if it has anything; then `entry` is what the host has, a file where it has nothing.
+    `rule` is what asked for it, None for the base.
     """
 
     target: str
@@ -49,6 +50,7 @@ class Mount:
     source: str = ""
     entry: EntryKind = "directory"
     pin: bool = False
+    replaced: bool = False
     of_image: bool = False
     rule: PathRule | None = None
 
@@ -80,6 +82,7 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = Fal
         planning.hide_unsearchable()
     planning.place_links()
     planning.hold_files()
+    planning.hold_main_index()
     planning.settle()
     needed = planning.covers()
     planning.pin(cover.path for cover in needed)
@@ -253,6 +256,20 @@ class _Planning:
             entry = self._facts.kind(path)
             if entry is not None and self._state(path) == "writable":
                 self._put(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
+
+    def hold_main_index(self) -> None:
+        """Keep a run in a linked work tree from writing the main work tree's index.
+
+        Git on the host follows an index's entries out of its work tree, and runs what is configured there. It
+        replaces the index at each `git status`; only the launchers of sandboxes over the host's root bind it
+        again, so with an image it stays open, and the run's end reports such an entry.
+        """
+        for common in self._facts.git_worktree[1:] if self._root == "host" else ():
+            path = f"{common}/index"
+            if self._facts.kind(path) == "file" and self._state(path) == "writable":
+                rule = self._policy.filesystem.tree.deciding(path)[0]
+                mount = Mount(path, "bind", source=path, entry="file", replaced=True, rule=rule)
+                self._put(mount, "readonly")
 
     def pin(self, covered: Iterable[str]) -> None:
         """Make mount points of the directories from which a restriction could be moved away."""

@@ -5,6 +5,7 @@ kind, the path inside, the path on the host (which may be empty), and flags.
 
 `w`: the mount lies on a file or directory of the host, and whoever replaces that there takes the mount away.
 `a`: nobody inside can write where it lies, so that what is replaced can be hidden again.
+`r`: programs on the host replace the file in normal work, and the new one is bound read-only again.
 `o`: what is the sandbox's own may be written.
 """
 
@@ -60,6 +61,8 @@ def _record(mount: Mount, under: Mount | None) -> tuple[str, str, str, str]:
     flags = "w" if watched else ""
     if watched and mount.kind == "mask" and under is not None and not under.writable:
         flags += "a"
+    if watched and mount.replaced:
+        flags += "r"
     if kind == "own" and mount.writable:
         flags += "o"
     source = mount.source if mount.kind == "bind" else mount.target if watched else ""

@@ -20,7 +20,6 @@ from sandwright.session import denials as _denials  # noqa: F401 - as for the ne
 from sandwright.session import elsewhere, explained, left_behind, state  # noqa: F401 - `end` needs them, of one version
 from sandwright.session.after import end
 from sandwright.session.bridged import BridgeLog
-from sandwright.session.prepare import resolved_with, start_bridge
 from sandwright.session.records import parse
 from sandwright.session.suspected import suspected
 from sandwright.session.trail import Trail
@@ -80,6 +79,8 @@ def _explain(session: CommandSession, say: foreground.Say) -> None:
 
 
 def _judged(session: CommandSession, lines: list[str]) -> list[dict[str, object]]:
+    from sandwright.session.prepare import resolved_with  # noqa: PLC0415 - a planned proxy needs no policy
+
     resolve = partial(resolved_with, session.request, digest=session.prepared.policy)
     try:
         return explained.denials(parse(lines), resolve)
@@ -139,4 +140,6 @@ def _led_astray(proxy: Proxy) -> list[str]:
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:
+    from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - likewise
+
     return start_bridge(session.request, stack, session.prepared.policy)

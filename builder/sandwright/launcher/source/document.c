@@ -7,15 +7,6 @@
 
 enum { DIGITS = 15 };
 
-static char *next(char **at, const char *end)
-{
-    char *word = *at, *stop = memchr(word, '\0', (size_t)(end - word));
-    if (stop == NULL)
-        return NULL;
-    *at = stop + 1;
-    return word;
-}
-
 /* Decimal, one spelling for each number; -1 for all else. */
 static long number(const char *word)
 {
@@ -35,7 +26,7 @@ static const char *fill(void *into, const struct field *field, long count, char 
         return "it has another count of values";
     struct strv words = {xcalloc(((size_t)count + 1) * sizeof(char *)), (size_t)count};
     for (long index = 0; index < count; index++)
-        if ((words.at[index] = next(at, end)) == NULL)
+        if ((words.at[index] = next_word(at, end)) == NULL)
             return "it ends in the middle";
     if (many)
         *(struct strv *)(void *)place = words;
@@ -50,7 +41,7 @@ static const char *fill(void *into, const struct field *field, long count, char 
 
 const char *document_parse(char *content, size_t length, const struct document *document, void *into)
 {
-    char *at = content, *end = content + length, *name = next(&at, end), *version = name ? next(&at, end) : NULL;
+    char *at = content, *end = content + length, *name = next_word(&at, end), *version = name ? next_word(&at, end) : NULL;
     bool *seen = xcalloc(document->count * sizeof *seen);
     for (size_t index = 0; index < document->count; index++)
         if (document->fields[index].kind == NUMBER)
@@ -59,7 +50,7 @@ const char *document_parse(char *content, size_t length, const struct document *
         return xasprintf("it is no %s", document->what);
     if (strcmp(version, document->version) != 0)
         return xasprintf("it has version %s, and this program reads version %s", version, document->version);
-    while ((name = next(&at, end)) != NULL && strcmp(name, "end") != 0) {
+    while ((name = next_word(&at, end)) != NULL && strcmp(name, "end") != 0) {
         size_t index = 0;
         while (index < document->count && strcmp(document->fields[index].name, name) != 0)
             index++;
@@ -68,7 +59,7 @@ const char *document_parse(char *content, size_t length, const struct document *
         if (seen[index])
             return xasprintf("%s: it is there twice", name);
         seen[index] = true;
-        const char *count = next(&at, end);
+        const char *count = next_word(&at, end);
         const char *fault = count == NULL ? "it ends in the middle" : fill(into, &document->fields[index], number(count), &at, end);
         if (fault != NULL)
             return xasprintf("%s: %s", name, fault);

@@ -75,8 +75,7 @@ static bool is_named(const struct node *node, const char *name, int file)
     if (fstat(file, &status) != 0)
         return true;
     for (const struct node *each = node->below; each != NULL; each = each->next)
-        if (strcmp(each->name, name) == 0 || (each->status.st_nlink > 0 && each->status.st_dev == status.st_dev &&
-                                              each->status.st_ino == status.st_ino))
+        if (strcmp(each->name, name) == 0 || (each->status.st_nlink > 0 && same_file(&each->status, &status)))
             return true;
     return false;
 }
@@ -141,13 +140,9 @@ void grant_paths(const struct run *run, int ruleset)
     size_t length;
     struct node root = {.name = ""};
     char *content = checked_artifact(run, "rules", &length), *end = content + length;
-    while (content < end) {
-        char *grant = content, *path = grant + strlen(grant) + 1;
-        if (path >= end)
+    for (char *grant, *path; (grant = next_word(&content, end)) != NULL; add_path(&root, grant, path))
+        if ((path = next_word(&content, end)) == NULL)
             die("rules: %s: has no path", grant);
-        add_path(&root, grant, path);
-        content = path + strlen(path) + 1;
-    }
     int file = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
         die_errno("/");

@@ -1,7 +1,8 @@
 /*
  * What must be there while anything runs in this project, or somebody inside could make it. All who need it lock the
- * project, and the last one removes it. Ours is known by a mode that nobody else gives: not to be written, and of a
- * directory sticky besides.
+ * project, and the last one removes it. What may stand there is known by its mode: not to be written, and of a
+ * directory sticky besides. What is removed is recorded besides by device and inode, as somebody may have such a
+ * directory of their own; before it is made by its path, as who makes it may be killed meanwhile.
  *
  * Each is made and removed in its directory, to which no link leads, and which stays open meanwhile: whoever replaces
  * something on the way has nothing made or removed elsewhere.
@@ -36,12 +37,14 @@ struct place {
     int directory;                  /* where `name` is, -1 without */
 };
 
-/* Where modes can't be told, those are ours that we made. */
+/* What was made, or was about to be (number 0), the last first. */
 static struct made {
-    dev_t device;
-    ino_t number;
+    const char *path;
+    unsigned long device, number;
+    bool modeless; /* by us, where modes can't be told */
     struct made *next;
-} *modeless;
+} *made;
+static bool recorded; /* `made` has what all runs in the project made */
 
 /* ---- where they are */
 static int directory_of(const struct plan *plan, const char *path)
@@ -72,12 +75,27 @@ static struct place place_of(const struct plan *plan, const char *path, const ch
 }
 
 /* ---- whose they are */
-static bool was_made_here(const struct stat *status)
+static void remember_made(const char *path, unsigned long device, unsigned long number)
 {
-    for (const struct made *each = modeless; each != NULL; each = each->next)
-        if (each->device == status->st_dev && each->number == status->st_ino)
+    struct made *next = xcalloc(sizeof *next);
+    *next = (struct made){path, device, number, false, made};
+    made = next;
+}
+
+static bool was_made(const struct stat *status, bool modeless)
+{
+    for (const struct made *each = made; each != NULL; each = each->next)
+        if (each->modeless >= modeless && each->device == status->st_dev && each->number == status->st_ino)
             return true;
     return false;
+}
+
+static bool was_begun(const char *path)
+{
+    const struct made *each = made;
+    while (each != NULL && strcmp(each->path, path) != 0)
+        each = each->next;
+    return each != NULL && each->number == 0;
 }
 
 enum state { ABSENT, HALF /* somebody is making it, or was killed meanwhile */, OURS, OTHERS };
@@ -102,7 +120,7 @@ static enum state state_of(const struct place *place)
         return ABSENT;
     bool closed = (status.st_mode & 0222) == 0;
     if (place->line == NULL) {
-        bool known = (closed && (status.st_mode & S_ISVTX) != 0) || was_made_here(&status);
+        bool known = (closed && (status.st_mode & S_ISVTX) != 0) || was_made(&status, true);
         return S_ISDIR(status.st_mode) && known ? OURS : OTHERS;
     }
     if (!S_ISREG(status.st_mode) || !closed)
@@ -155,9 +173,8 @@ static void check_made(const struct place *place, bool by_us)
     if (!by_us || place->line != NULL || fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISDIR(status.st_mode))
         refuse_place(place, 0);
-    struct made *made = xcalloc(sizeof *made);
-    *made = (struct made){status.st_dev, status.st_ino, modeless};
-    modeless = made;
+    remember_made(place->path, status.st_dev, status.st_ino);
+    made->modeless = true;
 }
 
 static enum state settled(const struct place *place)
@@ -168,28 +185,36 @@ static enum state settled(const struct place *place)
     return state;
 }
 
-static void look(const struct place *place)
+static enum state look(const struct place *place)
 {
     enum state state = settled(place);
     if (state == HALF)
         unlinkat(place->directory, place->name, 0);
     if (state == OTHERS || (state == OURS && place->line == NULL && !is_empty(place)))
         die("%s appeared after this was rendered: render it again", place->path);
+    return state == HALF ? ABSENT : state;
 }
 
 static void ensure(const struct place *place)
 {
+    struct stat status;
     int fault = place->directory < 0 ? ENOENT : make(place);
     if (fault != 0 && fault != EEXIST)
         refuse_place(place, fault);
     if (fault == EEXIST)
         settled(place);
     check_made(place, fault == 0);
+    if (fault == 0 && fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        remember_made(place->path, status.st_dev, status.st_ino);
 }
 
 static void discard(const struct place *place)
 {
+    struct stat status;
     enum state state = state_of(place);
+    if (state == OURS && recorded && !was_begun(place->path) &&
+        (fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !was_made(&status, false)))
+        return;
     if (state == OURS || state == HALF)
         unlinkat(place->directory, place->name, place->line == NULL ? AT_REMOVEDIR : 0);
 }
@@ -282,6 +307,44 @@ static void write_list(const struct run *run)
     close(lists);
 }
 
+/* ---- what was made, in one file for a project: device, inode and path of each, and NUL */
+static const char *made_name(const struct run *run)
+{
+    return xasprintf("%s+made", digest_of(run->plan.project, strlen(run->plan.project)));
+}
+
+static void record_made(const struct run *run, const struct bytes *lines)
+{
+    int lists = open_lists(run), file = -1;
+    if (lists >= 0)
+        file = openat(lists, made_name(run), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lists >= 0 && (file < 0 || write(file, lines->at, lines->end) != (ssize_t)lines->end))
+        die_errno("what is put into %s can't be recorded", run->plan.project);
+    close(file);
+    close(lists);
+}
+
+static void add_made(struct bytes *lines, unsigned long device, unsigned long number, const char *path)
+{
+    const char *line = xasprintf("%lu %lu %s", device, number, path);
+    bytes_add(lines, line, strlen(line) + 1);
+}
+
+static void read_made(const struct run *run)
+{
+    size_t length = 0;
+    int lists = open_lists(run);
+    char *content = lists < 0 ? NULL : read_file(lists, made_name(run), MOST, &length);
+    recorded = content != NULL; /* a machine that was switched off meanwhile has none */
+    for (char *at = content; recorded && at < content + length; at += strlen(at) + 1) {
+        char *rest;
+        unsigned long device = strtoul(at, &rest, 10), number = strtoul(rest, &rest, 10);
+        remember_made(*rest == ' ' ? rest + 1 : "", device, number);
+    }
+    if (lists >= 0)
+        close(lists);
+}
+
 static void discard_lists(const struct run *run)
 {
     int directory = open_lists(run);
@@ -291,7 +354,8 @@ static void discard_lists(const struct run *run)
         size_t length;
         if (strncmp(entry->d_name, project, strlen(project)) != 0)
             continue;
-        char *content = read_file(directory, entry->d_name, MOST, &length);
+        bool is_list = strchr(entry->d_name, '+') == NULL;
+        char *content = is_list ? read_file(directory, entry->d_name, MOST, &length) : NULL;
         if (content != NULL) {
             struct list list = parsed(content, length);
             discard_all(&run->plan, &list);
@@ -361,14 +425,21 @@ void make_placeholders(struct run *run)
     struct list own = own_list(&run->plan);
     size_t count = own.files.count / 2 + own.directories.count;
     struct place *places = xcalloc(count * sizeof *places);
+    struct bytes begun = {0}, done = {0};
     for (size_t index = 0; index < count; index++) {
         places[index] = nth(&run->plan, &own, index);
-        look(&places[index]);
+        if (look(&places[index]) == ABSENT)
+            add_made(&begun, 0, 0, places[index].path);
     }
-    if (count > 0)
-        write_list(run);
+    if (count == 0)
+        return;
+    write_list(run);
+    record_made(run, &begun);
     for (size_t index = 0; index < count; index++)
         ensure(&places[index]);
+    for (const struct made *each = made; each != NULL; each = each->next)
+        add_made(&done, each->device, each->number, each->path);
+    record_made(run, &done);
 }
 
 static bool remove_here(struct run *run, bool wait)
@@ -376,6 +447,7 @@ static bool remove_here(struct run *run, bool wait)
     struct list own = own_list(&run->plan);
     if (!open_project(run) || !lock(run, LOCK_EX, wait ? ENDING : 0))
         return false;
+    read_made(run);
     discard_all(&run->plan, &own);
     discard_lists(run);
     flock(run->lock, LOCK_UN);

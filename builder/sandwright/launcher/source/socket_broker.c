@@ -195,14 +195,6 @@ static int bind_path(const struct broker *broker, int process, int socket, uint6
     return fault;
 }
 
-static bool is_among(const struct strv *ports, unsigned port)
-{
-    for (size_t index = 0; index < ports->count; index++)
-        if (strtoul(ports->at[index], NULL, 10) == port)
-            return true;
-    return false;
-}
-
 static unsigned port_of(const void *address, size_t length)
 {
     struct sockaddr_in inet; /* where an address of IPv6 has its port, too */
@@ -231,7 +223,7 @@ int socket_broker_bind(const struct broker *broker, int process, int socket, uin
     case AF_INET:
     case AF_INET6: {
         unsigned port = port_of(address, length);
-        if (port == 0 || !is_among(broker->binds, port))
+        if (port == 0 || !strv_has_number(broker->binds, port))
             return EACCES;
         break;
     }
@@ -314,7 +306,7 @@ int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thr
         return EACCES;
     if (domain == AF_INET && broker->greeting != NULL && port == PROXY_PORT)
         return connect_proxy(broker, id, thread, socket);
-    if (!is_among(broker->connects, port))
+    if (!strv_has_number(broker->connects, port))
         return EACCES;
     return patient_connect(id, thread, socket, address, (socklen_t)length);
 }

@@ -96,6 +96,25 @@ long number_in(const char *path)
     return content == NULL ? 0 : strtol(content, NULL, 10);
 }
 
+bool strv_has_number(const struct strv *words, unsigned number)
+{
+    for (size_t index = 0; index < words->count; index++)
+        if (strtoul(words->at[index], NULL, 10) == number)
+            return true;
+    return false;
+}
+
+char *next_word(char **at, const char *end)
+{
+    char *word = *at;
+    size_t length = (size_t)(end - word);
+    char *stop = length == 0 ? NULL : memchr(word, '\0', length);
+    if (stop == NULL)
+        return NULL;
+    *at = stop + 1;
+    return word;
+}
+
 int memory_file(const char *name, const void *content, size_t length)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

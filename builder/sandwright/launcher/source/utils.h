@@ -38,9 +38,11 @@ struct strv {
 void *xcalloc(size_t size); /* all zeros */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void strv_push(struct strv *words, char *word);
+bool strv_has_number(const struct strv *words, unsigned number);
 void strv_extend(struct strv *words, const struct strv *more);
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
 long number_in(const char *path); /* a file with a number, 0 without */
+char *next_word(char **at, const char *end); /* that ends with NUL, behind which `at` stands then; NULL: none */
 int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
 bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */

@@ -38,14 +38,6 @@ static int connected(int end, const void *address, unsigned length)
     return fault == 0 ? 0 : -1;
 }
 
-static bool lists(const struct strv *ports, int32_t port)
-{
-    for (size_t index = 0; index < ports->count; index++)
-        if (atoi(ports->at[index]) == port)
-            return true;
-    return false;
-}
-
 /* Who listens may do so in one family only. -1: nobody, and for other ports than those of the policy. */
 static int reach(const struct run *run, int32_t port)
 {
@@ -56,7 +48,7 @@ static int reach(const struct run *run, int32_t port)
         close(end);
         return -1;
     }
-    if (!lists(&run->plan.localhost, port))
+    if (!strv_has_number(&run->plan.localhost, (unsigned)port))
         return -1;
     int end = loopback_socket(AF_INET, (unsigned short)port, connected);
     return end >= 0 ? end : loopback_socket(AF_INET6, (unsigned short)port, connected);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,7 +30,7 @@ static struct inside inside = {{-1, -1}, false};
 static struct host_watch host = {.inotify = -1};
 static pid_t first;
 static const char *root;
-static const struct strv *denied;
+static const struct strv *denied, *writable;
 static const char *appeared = "";
 
 /* First it is ended, then it is said: nobody inside may hold that up by not reading. */
@@ -63,16 +64,21 @@ static bool ended(int milliseconds)
     return ended_or_told(milliseconds, false);
 }
 
+static void kill_now(void)
+{
+    if (inside.here)
+        kill(-1, SIGKILL);
+    else
+        sandbox_end(&sandbox);
+}
+
 /* A container that is not there yet is ended when it comes; one that can't be, by the method. */
 static void kill_it(void)
 {
     while (sandbox.handle < 0 && options.wait && !ended(STEP))
         if ((first = (pid_t)number_in(options.pid_file)) > 0)
             sandbox_open(first, &sandbox);
-    if (inside.here)
-        kill(-1, SIGKILL);
-    else
-        sandbox_end(&sandbox);
+    kill_now();
 }
 
 static _Noreturn void end(const char *path, const char *what)
@@ -106,32 +112,85 @@ static const struct record *compare_mounts(bool begin, char **where)
     return wrong;
 }
 
-/* What was replaced where nobody inside can write is hidden again, also when that happens several times. */
-static bool hidden_again(struct record *record)
+/* ---- a file that the host replaces in normal work: Git's index, which leads Git on the host to other repositories */
+static volatile sig_atomic_t was_opened;
+static const char *git_index; /* NULL without: there is one at most */
+
+static void opened_for_writing(int signal)
+{
+    (void)signal;
+    was_opened = true;
+    kill_now();
+}
+
+/* When nobody writes any more, what Git must not use is moved away, as a shell or an editor may run `git status` at once. */
+static _Noreturn void end_for_index(const char *fault)
+{
+    const char *aside = xasprintf("%s.refused", git_index);
+    kill_it();
+    (void)ended(GRACE);
+    bool moved = index_hold(git_index, writable) != NULL && rename(git_index, aside) == 0;
+    warn("%s can't be trusted any more, as %s: the run is ended", git_index, fault);
+    if (moved)
+        warn("the index is now %s: look at it, and make another one with `git reset`", aside);
+    _exit(REPLACED);
+}
+
+/* Before the command is let go. */
+static void hold_index(void)
+{
+    struct sigaction action = {.sa_handler = opened_for_writing};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGIO);
+    if (sigaction(SIGIO, &action, NULL) != 0 || sigprocmask(SIG_UNBLOCK, &set, NULL) != 0)
+        forbid("signals can't be taken (%s)", strerror(errno));
+    for (size_t index = 0; index < plan.count; index++)
+        if (plan.records[index].rebound)
+            git_index = plan.records[index].source;
+    const char *fault = git_index == NULL ? NULL : index_hold(git_index, writable);
+    if (fault != NULL)
+        forbid("%s", xasprintf("%s can't be trusted, as %s", git_index, fault));
+}
+
+/* ---- what is replaced is covered again */
+/* Whether what the host has now lies there, and not what was there a moment before. */
+static bool lies_there(struct record *record)
+{
+    struct mounts mounts;
+    struct stat seen, held;
+    if (!mounts_read(sandbox.mounts, &mounts))
+        return false;
+    const struct mount *mount = mounts_at(&mounts, record->target, record->length);
+    bool there = strcmp(mount->point, record->target) == 0 && mount->readonly;
+    record->mount = mount->id;
+    mounts_free(&mounts);
+    return there && (!record->rebound || (look_inside(sandbox.root, record->target, &seen) == 0 &&
+                                          fstat(record->held, &held) == 0 && same_file(&seen, &held)));
+}
+
+static bool cover_again(struct record *record)
 {
     bool there = false;
-    if (record->again && options.by_name) {
-        host_hold(&host, record);
-        record->gone = record->held < 0;
-        return true;
-    }
-    if (!record->again || (inside.spaces[1] < 0 && !inside.here))
-        return false;
     for (int tries = 0; tries < 100 && !there; tries++) {
-        struct mounts mounts;
-        bool hidden = inside_hide(&inside, record->target);
+        bool covered = options.by_name || (record->rebound ? inside_rebind : inside_hide)(&inside, record->target);
         host_hold(&host, record);
         record->gone = record->held < 0;
-        if (record->gone && hidden)
-            return true;
-        if (!hidden || !mounts_read(sandbox.mounts, &mounts))
-            continue;
-        const struct mount *mount = mounts_at(&mounts, record->target, record->length);
-        there = strcmp(mount->point, record->target) == 0;
-        record->mount = mount->id;
-        mounts_free(&mounts);
+        there = covered && (options.by_name || record->gone || lies_there(record));
     }
     return there;
+}
+
+/* What was replaced where nobody inside can write is hidden again, also when that happens several times. */
+static bool covered_again(struct record *record)
+{
+    bool can = options.by_name || inside.spaces[1] >= 0 || inside.here;
+    if (!can || !(record->again || record->rebound) || !cover_again(record))
+        return false;
+    const char *fault = record->rebound ? index_hold(record->source, writable) : NULL;
+    if (fault != NULL)
+        end_for_index(fault);
+    return true;
 }
 
 /* What is on the host; and, where that is asked for, what is mounted inside. */
@@ -146,10 +205,18 @@ static void compare_all(bool inside_too)
             end(where, " was mounted inside while this ran, and can be written");
         if (wrong == NULL)
             return;
-        if (!hidden_again(&plan.records[wrong - plan.records]))
+        if (!covered_again(&plan.records[wrong - plan.records]))
             end(wrong->target + strlen(root), WAS_REPLACED);
     }
     end("the mounts", " change again and again");
+}
+
+/* What nobody inside may write into meanwhile comes first. */
+static void cover_index_again(void)
+{
+    const struct record *wrong = git_index == NULL ? NULL : host_compare(&plan);
+    if (wrong != NULL && wrong->rebound)
+        (void)covered_again(&plan.records[wrong - plan.records]);
 }
 
 /* What had gone may be there again. */
@@ -158,7 +225,7 @@ static void look_for_gone(void)
     struct stat status;
     for (size_t index = 0; index < plan.count; index++)
         if (plan.records[index].gone && lstat(plan.records[index].source, &status) == 0 &&
-            !hidden_again(&plan.records[index]))
+            !covered_again(&plan.records[index]))
             end(plan.records[index].target + strlen(root), WAS_REPLACED);
 }
 
@@ -213,10 +280,13 @@ static _Noreturn void follow(void)
             {.fd = host.inotify, .events = POLLIN},
             {.fd = over, .events = POLLIN},
         };
+        if (was_opened)
+            end_for_index("it was opened for writing");
         int ready = poll(each, 4, host.incomplete ? LOOK : -1);
         bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
         bool told = (each[2].revents != 0 && host_events(&host)) || host.incomplete;
         if (told && !last) {
+            cover_index_again();
             hide_denied_or_end();
             look_for_gone();
         }
@@ -281,7 +351,7 @@ static void compare_before(void)
         if (ended(0))
             _exit(0);
         /* Replaced on the host meanwhile, it is hidden before anybody has seen it. */
-        if (wrong != NULL && (tries == 100 || !hidden_again(&plan.records[wrong - plan.records])))
+        if (wrong != NULL && (tries == 100 || !covered_again(&plan.records[wrong - plan.records])))
             forbid("%s is not mounted as it was rendered", wrong->target + strlen(root));
         if (wrong == NULL && (tries == 100 || !inside_remove(&inside, where)))
             forbid("%s was mounted inside, and can be written", where);
@@ -391,6 +461,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     raise_limit();
     root = options.root == NULL ? "" : options.root;
     denied = &run->plan.denied_names;
+    writable = &run->plan.writable;
     first = options.first;
     host_watch(&host, &plan);
     if (first > 0)
@@ -399,6 +470,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
         begin_here();
     else
         hold_covers();
+    hold_index();
     if (!hide_denied())
         forbid("%s is denied, and came to be on the host after this was rendered: render it again", appeared + strlen(root));
     if (write(over, (char[]){MOUNTED}, 1) != 1)

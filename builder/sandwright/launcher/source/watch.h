@@ -15,6 +15,7 @@ struct record {
     const char *source; /* the path on the host, which is watched where `watched` says so */
     bool watched;       /* whoever replaces it on the host takes the mount away */
     bool again;         /* nobody inside can write where it is: it is hidden again */
+    bool rebound;       /* the host replaces it in normal work: it is bound read-only again */
     bool writable;      /* what is own may be written */
     bool gone;          /* nothing is there at the moment */
     int held;           /* a descriptor of what is there on the host, -1 without */
@@ -82,6 +83,9 @@ struct strv;
 const char *absent_find(const struct strv *names, const struct mount_plan *plan, const struct mounts *mounts, int inside,
                         const char *root, struct host_watch *watch);
 
+/* watch_index.c: from now on nobody writes into what is there (SIGIO: somebody tried); why Git must not use it, or NULL */
+const char *index_hold(const char *path, const struct strv *writable);
+
 /* watch_host.c */
 void host_watch_name(struct host_watch *watch, const char *directory, const char *name);
 void host_watch(struct host_watch *watch, struct mount_plan *plan);
@@ -110,6 +114,7 @@ bool inside_private(const struct inside *inside);                          /* no
 bool inside_prepare(const struct inside *inside, const struct mount_plan *plan); /* and what lies over placeholders has little memory */
 bool hide_path(const char *path); /* here, in the mount namespace of this process; what isn't there is hidden */
 bool inside_hide(const struct inside *inside, const char *path); /* a link on the way is followed as inside */
+bool inside_rebind(const struct inside *inside, const char *path); /* a file read-only, if there is one; not a link */
 bool inside_remove(const struct inside *inside, const char *path);          /* a mount that came in meanwhile */
 
 #endif

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +79,24 @@ bool hide_path(const char *path)
 bool inside_hide(const struct inside *inside, const char *path)
 {
     return in_child(inside, hide_path, path);
+}
+
+/* It is read-only before anybody sees it (Linux 5.12). */
+static bool rebind(const char *path)
+{
+    struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct stat status;
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    if (tree < 0)
+        return errno == ENOENT;
+    return fstat(tree, &status) == 0 && S_ISREG(status.st_mode) &&
+           syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &readonly, sizeof readonly) == 0 &&
+           syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
+bool inside_rebind(const struct inside *inside, const char *path)
+{
+    return in_child(inside, rebind, path);
 }
 
 /* The kernel's default is half of the memory for each. The mode keeps nobody out who owns the directory. */

@@ -27,17 +27,6 @@ static bool plain(const char *path)
     return true;
 }
 
-static char *next(char **at, const char *end)
-{
-    char *word = *at;
-    size_t length = (size_t)(end - word);
-    char *stop = length == 0 ? NULL : memchr(word, '\0', length);
-    if (stop == NULL)
-        return NULL;
-    *at = stop + 1;
-    return word;
-}
-
 static const char *fill(struct record *record, char **words)
 {
     size_t kind = 0;
@@ -54,6 +43,8 @@ static const char *fill(struct record *record, char **words)
             record->watched = true;
         else if (*flag == 'a')
             record->again = true;
+        else if (*flag == 'r')
+            record->rebound = true;
         else if (*flag == 'o')
             record->writable = true;
         else
@@ -66,7 +57,7 @@ static const char *fill(struct record *record, char **words)
 const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan)
 {
     char *at = text, *end = text + length;
-    char *name = next(&at, end), *version = name == NULL ? NULL : next(&at, end);
+    char *name = next_word(&at, end), *version = name == NULL ? NULL : next_word(&at, end);
     plan->records = NULL;
     plan->count = 0;
     if (version == NULL || strcmp(name, "sandwright-mounts") != 0)
@@ -84,7 +75,7 @@ const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan)
     for (size_t index = 0; index < words / 4; index++) {
         char *record[4];
         for (size_t word = 0; word < 4; word++) {
-            record[word] = next(&at, end);
+            record[word] = next_word(&at, end);
             if (record[word] == NULL)
                 return "it ends in the middle";
         }
