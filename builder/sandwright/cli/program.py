@@ -13,7 +13,6 @@ from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.errors import SandwrightError
-from sandwright.places import above
 from sandwright.visible import one_line
 
 RUNNING = ("run", "fleet", "learn")
@@ -70,6 +69,8 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     try:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
+            from sandwright.places import above  # noqa: PLC0415 - help and versions ask nothing of the host
+
             values = {**values, "policy": above("sandbox.yaml")}
     except SandwrightError as error:
         return _refused(error, command.name)

@@ -128,12 +128,12 @@ def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> C
 
     What changes while it is rendered, as sockets of other programs do, has it rendered once more.
     """
-    from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
-
     found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
         trust.require(trust.Loosened(*found.loosened), word=request.trusted)
         return found
+    from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
+
     prepared = prepare(request, say)
     return prepared if render_cache.find(request.identity()) is not None else prepare(request, say)
 
