@@ -30,7 +30,8 @@ TASKS = {each.name: {option.flag for option in each.arguments} for each in COMMA
 OTHERS = (
     r"\.ci/run",
     r"python (-I )?-m pip install .+",
-    r'python -m build --outdir "\$RUNNER_TEMP/release"',
+    r'python -m build --outdir "\$RUNNER_TEMP/release" --sdist',
+    r'SANDWRIGHT_WHEEL=(linux/(amd64|arm64)|any) python -m build --outdir "\$RUNNER_TEMP/release" --wheel',
     r"sudo sysctl --write kernel\.apparmor_restrict_unprivileged_userns=0",
     r"tar --create .+",
     r'tar --extract --file "\$RUNNER_TEMP/build\.tar"',
@@ -75,7 +76,8 @@ ALL = [(path, command) for path in [*_documents(), GITLAB] for command in _comma
 
 @pytest.mark.parametrize(("path", "line"), ALL, ids=_id)
 def test_each_line_is_a_command_that_people_run(path: Path, line: str) -> None:
-    line = line.removeprefix("python -P builder/bin/")  # from a checkout that is not installed
+    # From a checkout that is not installed.
+    line = line.replace("python -P builder/bin/sandwright-interpreter ", "sandwright ", 1)
     words = shlex.split(line.split(" > ", maxsplit=1)[0])
     if words[0] not in ("sandwright", "invoke"):
         assert any(re.fullmatch(pattern, line) for pattern in OTHERS), line
