@@ -141,9 +141,10 @@ def make(path: str) -> None:
 
     `os.makedirs` makes the ones above open to others.
     """
-    if not os.path.isdir(os.path.dirname(path)):
-        make(os.path.dirname(path))
     try:
+        os.mkdir(path, 0o700)
+    except FileNotFoundError:
+        make(os.path.dirname(path))
         os.mkdir(path, 0o700)
     except FileExistsError:
         pass

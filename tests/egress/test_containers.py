@@ -215,7 +215,7 @@ def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
 ) -> None:
     """A client that says of this engine that its machine is another stands in for one."""
     plan = Path(f"{sandbox.launch}.plan")
-    plan.write_bytes(plan.read_bytes().replace(b"proxy_private\x000\0", b""))
+    plan.write_bytes(plan.read_bytes().replace(b"engine.proxy_private\x000\0", b""))
     _elsewhere(sandbox, tmp_path)
     found = sandbox.sh(f'cat /etc/resolv.conf; ask "$proxy" 3128 {sandbox.world}')
     assert found.text.splitlines() == ["# There are no names here.", "HTTP/1.1 200 OK"], found.stderr

@@ -99,7 +99,7 @@ CHANGES: dict[str, Callable[[Installation], object]] = {
     "a module, with the same size and time": lambda i: _edited(i.packages / "sandwright/policy/remarks.py"),
     "a module that is touched": lambda i: os.utime(i.packages / "sandwright/errors.py"),
     "a module more": lambda i: (i.packages / "sandwright/policy/more.py").write_text(""),
-    "a module less": lambda i: (i.packages / "sandwright/reference/methods.py").unlink(),
+    "a module less": lambda i: (i.packages / "sandwright/session/doctor.py").unlink(),
     "data, with the same size and time": lambda i: _edited(
         next((i.packages / "sandwright/data/oci").rglob("*.json"))
     ),

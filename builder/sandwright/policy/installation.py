@@ -56,8 +56,16 @@ def ask_installation(inputs: InputTracker) -> None:
     inputs.content(f"{sys.prefix}/pyvenv.cfg")
     for path in dict.fromkeys((inputs.real(sys.executable), *filter(os.path.isabs, sys.path))):
         inputs.ask("stamp", path)  # of a directory: what is installed there, and added to the path by `.pth`
-        for file in sorted(Path(path).glob("*.pth")):
-            inputs.content(str(file))
+        for name in _names(path):
+            if name.endswith(".pth"):
+                inputs.content(f"{path}/{name}")
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 - names, not paths
+    except OSError:
+        return []
 
 
 def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sandwright import digests, inputs, places
+from sandwright.documents import strictjson
 from sandwright.errors import RenderError
 from sandwright.inputs import InputTracker, Recording
 from sandwright.policy.agents import AGENTS
@@ -117,7 +118,7 @@ def keep(
 
 def _sandbox(entry: CacheEntry) -> CachedSandbox:
     """What an entry says. Raise ValueError, KeyError, TypeError for what is none."""
-    recorded = json.loads(f"{{{entry.record}")
+    recorded = strictjson.loads_record(f"{{{entry.record}")
     after = recorded["after"]
     return CachedSandbox(
         **{name: recorded[name] for name in _RECORDED},
@@ -126,7 +127,7 @@ def _sandbox(entry: CacheEntry) -> CachedSandbox:
         decided=after["denials"]["decided"],
         environment=dict(entry.environment),
         wrap=list(entry.launcher),
-        **json.loads(entry.sandbox or ""),
+        **strictjson.loads_record(entry.sandbox or ""),
         fresh=False,
     )
 
