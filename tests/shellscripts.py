@@ -16,7 +16,6 @@ from sandwright.methods.registry import artifacts
 from sandwright.render.shell import VARIABLES
 
 ROOT = Path(__file__).parents[1]
-COMMAND = ROOT / "builder/bin/sandwright"
 METHODS = ("seatbelt", "kubernetes", "alcless", "noop", "docker", "podman")
 """Those whose launcher is a script, of engines on macOS."""
 SHELLS = (b"#!/bin/sh\n", b"#! /bin/sh\n", b"#!/bin/bash\n", b"#!/usr/bin/env bash\n")
@@ -29,17 +28,8 @@ def of_the_repository() -> Iterator[Path]:
     listed = process.run("git", "-C", str(ROOT), "ls-files", "-z", ":!oci", ":!seatbelt", ":!tests/golden")
     for name in filter(None, listed.text.split("\0")):
         path = ROOT / name
-        if path != COMMAND and path.is_file() and path.read_bytes().startswith(SHELLS):
+        if path.is_file() and path.read_bytes().startswith(SHELLS):
             yield path
-
-
-def head_of_command(folder: Path) -> Path:
-    """The part of the installed command that sh reads, written below a folder: Python reads the rest."""
-    head, end, _ = COMMAND.read_text().partition("\n':'''\n")
-    assert end, f"{COMMAND} has no end of its part for sh"
-    written = folder / "command"
-    written.write_text(f"{head}\n")
-    return written
 
 
 def rendered(folder: Path) -> Iterator[Path]:
@@ -71,7 +61,7 @@ def all_faults() -> str:
     """What is wrong, one line each."""
     with tempfile.TemporaryDirectory(prefix="sandwright-scripts-") as made:
         found = list(rendered(Path(made)))
-        whole = [*of_the_repository(), head_of_command(Path(made)), *found]
+        whole = [*of_the_repository(), *found]
         return "\n".join(filter(None, (faults(whole), variable_faults(found))))
 
 
