@@ -343,16 +343,17 @@ def test_another_squid_is_planned_anew(project: Project, tmp_path: Path) -> None
 _VANISHING = """
 import os
 from sandwright.cli import main
-from sandwright.session import render_cache
+from sandwright.session import prepare as preparing
 
-keep = render_cache.keep
+prepare = preparing.prepare
 
-def keep_and_remove(*given, **more):
-    keep(*given, **more)
+def prepare_and_remove(*given):
+    prepared = prepare(*given)
     if os.path.lexists({path!r}):
         os.unlink({path!r})
+    return prepared
 
-render_cache.keep = keep_and_remove
+preparing.prepare = prepare_and_remove
 main()
 """
 """The program, with a program beside it whose socket goes when it has rendered."""
