@@ -9,9 +9,10 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,23 @@ for _number in set(signal.Signals) - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 os.environ.setdefault("SANDWRIGHT_TRUST", "1")  # policies of tests grant what they like; programs inherit it
+
+_PID = os.getpid()
+
+
+def _guarded(execute: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    """An exec that never takes the place of the tests themselves, which would end green without a result."""
+
+    def guarded(*words: object) -> NoReturn:
+        if os.getpid() == _PID:
+            raise AssertionError(f"{words[0]} would have replaced the tests")
+        execute(*words)
+
+    return guarded
+
+
+for _name in ("execv", "execve"):
+    setattr(os, _name, _guarded(getattr(os, _name)))
 
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 """Tools whose absence is a failure instead of a skip; `all` means each that a test names. CI sets it."""
