@@ -11,6 +11,7 @@ import pwd
 import stat
 from collections.abc import Iterable, Mapping
 
+from sandwright.documents import strictjson
 from sandwright.errors import HostError
 from sandwright.questions import is_cover
 
@@ -115,11 +116,9 @@ def memory() -> str:
 
 def remembered() -> dict[str, list[str]]:
     """The directories of earlier runs, also those that are gone, by what is reserved of them."""
-    from sandwright import smalljson  # noqa: PLC0415 - for who renders
-
     try:
         with open(os.open(memory(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            data = smalljson.loads(file.read())
+            data = strictjson.loads_record(file.read())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -127,13 +126,11 @@ def remembered() -> dict[str, list[str]]:
 
 def remember(directories: Mapping[str, Iterable[str]]) -> None:
     """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
-    from sandwright import smalljson  # noqa: PLC0415 - for who renders
-
     before = remembered()
     known = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
     now = {kind: sorted({*known[kind], *paths}) for kind, paths in directories.items()}
     if now != before:
-        write(memory(), smalljson.dumps(now))
+        write(memory(), strictjson.dumps(now))
 
 
 def make(path: str) -> None:

@@ -25,7 +25,6 @@ FLOORS = (
         "digests",
         "lazy",
         "locking",
-        "smalljson",
         "sarif",
     },
     {
@@ -68,7 +67,6 @@ SIDEWAYS = {
     "nested": {"folding"},
     "documents": {"errors"},
     "resources": {"documents"},
-    "smalljson": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
     "githistory": {"process"},

@@ -127,10 +127,6 @@ def _purl(url: str) -> Mapping[str, str]:
     }
 
 
-def _extracted(names: Mapping[str, str]) -> dict[str, Any]:
-    return {"hasExtractedLicensingInfos": [_named(*each) for each in sorted(names.items())]} if names else {}
-
-
 def _named(reference: str, name: str) -> Mapping[str, str]:
     return {
         "licenseId": reference,

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from sandwright import smalljson
+from sandwright.documents import strictjson
 from sandwright.visible import say
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ def main() -> None:
     file, status = sys.argv[2], int(sys.argv[3])
     try:
         with open(file, "rb") as opened:
-            record = smalljson.loads(opened.read())
+            record = strictjson.loads_record(opened.read())
         record["after"]["denials"].setdefault("file", f"{file.removesuffix('.json')}.denials")
         os.unlink(file)
         _hear_signals()

@@ -14,7 +14,8 @@ import os
 import stat
 import time
 
-from sandwright import digests, places, smalljson
+from sandwright import digests, places
+from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.session import apart
 from sandwright.session.writable_tree import GIT_PARTS, WritablePlaces
@@ -82,14 +83,14 @@ def _looked(
         looking.seen = {**looking.before, **looking.seen}
     if looking.seen != looking.before:
         places.private(os.path.dirname(file))
-        places.write(file, smalljson.dumps(looking.seen))
+        places.write(file, strictjson.dumps(looking.seen))
     return looking.lines()
 
 
 def _read(file: str) -> dict[str, str]:
     try:
         with open(file, "rb") as opened:
-            data = smalljson.loads(opened.read())
+            data = strictjson.loads_record(opened.read())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
