@@ -22,8 +22,8 @@ from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import prepare
 from sandwright.runtime.contract import Session, Start, Variant
-from sandwright.runtime.launch import Ended, launch
 from sandwright.runtime.oci import needs_emulator
+from sandwright.watchdog import Ended, run_bounded
 
 _ISOLATION = ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -81,7 +81,7 @@ class _BwrapSession:
         bundle = prepare(start, self.scratch)
         shutil.rmtree(bundle.directory)
         wrap = self._as_user if self.as_user else self._plain
-        return launch(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
+        return run_bounded(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
 
     def _plain(self, config: Mapping[str, Any]) -> list[str]:
         return ["env", "-i", process.which("bwrap"), *bwrap_words(config)]

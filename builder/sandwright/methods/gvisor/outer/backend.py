@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sandwright import process
-from sandwright.errors import CommandFailed, SandwrightError
+from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
@@ -16,7 +15,7 @@ from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.backend import EngineBackend, client_environment
-from sandwright.methods.shared.engine.loading import give
+from sandwright.methods.shared.engine.loading import load_image
 from sandwright.methods.shared.images import our_layout, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
@@ -70,7 +69,7 @@ class OuterGvisor(Launched):
     def _load(self, host: MachineFacts, say: Say = quiet) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
         if layout := our_layout(NAME):
-            give(self.engine, NAME, layout, host.platform, self._engine.settings(host), say=say)
+            load_image(self._engine.client(), NAME, layout, host.platform, say=say)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""
@@ -93,18 +92,13 @@ class OuterGvisor(Launched):
             return replace(dead, method=self.name)
         try:
             self._load(host)
-            process.run(
-                *(self.engine, "image", "inspect", "--format", ".", IMAGE),
-                env=None if not (own := self._engine.settings(host)) else {**client_environment(), **own},
-                timeout=_ASKING,
-            )
-        except CommandFailed:
-            return Preflight(
-                self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load(self.engine)
-            )
+            if self._engine.client().image_id(IMAGE, timeout=_ASKING):
+                return None
         except SandwrightError as error:
             return Preflight(self.name, "not-started", str(error))
-        return None
+        return Preflight(
+            self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load(self.engine)
+        )
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means: the session program has said why in words."""
