@@ -107,8 +107,8 @@ IMPURE = {
     "policy/installation.py",
     "policy/trusted.py",
     "policy/load.py",
-    "policy/repositories.py",
-    "policy/worktree.py",
+    "policy/git_repositories.py",
+    "policy/git_worktree.py",
     "evaluate/sbpl/command.py",
 }
 """The exceptions: these look at the host."""
@@ -312,6 +312,18 @@ def _names_engine(word: ast.expr) -> bool:
     if isinstance(word, ast.Constant):
         return word.value in ENGINES
     return ast.unparse(word).rpartition(".")[2] in {"engine", "outer"}
+
+
+def test_one_module_spells_bubblewraps_options() -> None:
+    """Another one reads them back, to check what was rendered."""
+    options = ("--unshare-", "--bind", "--ro-bind", "--die-with-parent", "--remount-ro")
+    writers = {
+        module.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and str(node.value).startswith(options)
+    }
+    assert writers == {"render/bubblewrap.py", "methods/bwrap/explain.py"}
 
 
 def test_only_the_command_line_prints_and_exits() -> None:
