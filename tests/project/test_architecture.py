@@ -22,7 +22,6 @@ FLOORS = (
         "prebuilt",
         "progress",
         "documents",
-        "gitindex",
         "nested",
         "digests",
         "lazy",
@@ -37,7 +36,7 @@ FLOORS = (
         "inputs",
         "reading",
         "host",
-        "githistory",
+        "git",
         "outputs",
         "places",
         "questions",
@@ -73,11 +72,12 @@ SIDEWAYS = {
     "resources": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
-    "githistory": {"process"},
+    "git": {"process"},
     "front": {"launcher"},
     "launcher": {"crossbuild"},
     "outputs": {"process"},
-    "inputs": {"questions"},
+    "inputs": {"git", "questions"},
+    "questions": {"git"},
     "places": {"questions", "reading"},
     "host": {"process"},
     "setup": {"host", "process"},
@@ -312,6 +312,18 @@ def _names_engine(word: ast.expr) -> bool:
     if isinstance(word, ast.Constant):
         return word.value in ENGINES
     return ast.unparse(word).rpartition(".")[2] in {"engine", "outer"}
+
+
+def test_git_is_started_in_two_rooms() -> None:
+    """By `git/`, to read a work tree, and by the bridge, for a call."""
+    starters = {
+        module.room
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in STARTERS and node.args
+        if (word := _first_word(node.args[0])) and isinstance(word, ast.Constant) and word.value == "git"
+    }
+    assert starters == {"bridge"}, "`git/command.py` starts an argv that it has made"
 
 
 def test_one_module_spells_bubblewraps_options() -> None:
