@@ -22,6 +22,13 @@ _RUNTIME_VERSION = {
 }
 
 
+_CLIENT = (
+    *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+    "CONTAINER_HOST",
+)
+"""Variables by which a client finds its engine."""
+
+
 @dataclass(frozen=True)
 class EngineClient:
     """The client of an engine. `environment` is its whole environment, absent ours.
@@ -130,6 +137,11 @@ class EngineClient:
         """The number of a container's first process; 0 where it has none."""
         found = self.ask("inspect", "--format", "{{.State.Pid}}", container, check=False).text
         return int(found) if found.isdigit() else 0
+
+
+def client_environment() -> dict[str, str]:
+    """The variables of ours by which a client finds its engine."""
+    return {name: os.environ[name] for name in _CLIENT if name in os.environ}
 
 
 def our_environment() -> dict[str, str]:

@@ -39,9 +39,7 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
             yield address
         finally:
             running.terminate()
-            deadline = time.monotonic() + _END
-            while running.poll() is None and time.monotonic() < deadline:
-                time.sleep(_LOOK)
+            process.ended_within(running.poll, _END)
 
 
 def _options(directory: Path, address: str) -> list[str]:

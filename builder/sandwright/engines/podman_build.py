@@ -40,9 +40,7 @@ def follow_build(argv: Sequence[str], lines: deque[str], step: ProgressStep) -> 
                 lines.append(line)
                 if _STEP.match(line):
                     step.advance(1)
-            while (status := running.poll()) is None and time.monotonic() < deadline:
-                time.sleep(_PAUSE)
-            if status is None:
+            if not process.ended_within(running.poll, deadline - time.monotonic()):
                 raise _Late
         except _Late as late:
             _end(running.pid, running.poll)
@@ -50,7 +48,7 @@ def follow_build(argv: Sequence[str], lines: deque[str], step: ProgressStep) -> 
         except BaseException:
             _end(running.pid, running.poll)
             raise
-    return status
+    return running.returncode
 
 
 class _Late(Exception):

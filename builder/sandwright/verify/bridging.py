@@ -199,9 +199,7 @@ def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
         yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
         with contextlib.suppress(BrokenPipeError):
             started.stdin.close()
-        until = time.monotonic() + LIMIT
-        while started.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        process.ended_within(started.poll, LIMIT)
 
 
 def _outside(given: Bridging, talk: _Talk) -> ProbeOutcome:

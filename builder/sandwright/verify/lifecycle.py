@@ -182,9 +182,7 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
             yield _arguments(runs, why=why)
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, number)
-        until = time.monotonic() + GRACE
-        while started.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        process.ended_within(started.poll, GRACE)
         left = _left(runs)
     if not alive:
         yield _undecided(runs, name, about, why)

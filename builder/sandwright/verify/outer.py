@@ -70,9 +70,7 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 started.terminate()
-            until = time.monotonic() + START
-            while started.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
+            process.ended_within(started.poll, START)
 
 
 def _found(runs: Runs) -> _Seen | None:

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.engines.client import EngineClient
+from sandwright.engines.client import EngineClient, client_environment
 from sandwright.errors import HostError
 from sandwright.host import collect_host
-from sandwright.methods.docker.backend import Docker
-from sandwright.methods.gvisor.outer.backend import IMAGE
+from sandwright.methods.gvisor.outer.backend import IMAGE, engine_backend
 from sandwright.methods.gvisor.outer.render import SESSION, Grant, outer_options
-from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.arguments import mount_argument
-from sandwright.methods.shared.engine.backend import LABEL, PREFIX, client_environment
+from sandwright.methods.shared.engine.backend import LABEL, PREFIX
 from sandwright.methods.shared.rundirs import recorded
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
@@ -131,7 +129,7 @@ def outer_container(
     """
     name, container = policy.outer, f"{PREFIX}{uuid.uuid4().hex}"
     with scratch_directory() as scratch, recorded(name, container):
-        own = {**base_environment(), **client_environment(), **_settings(name)}
+        own = {**base_environment(), **client_environment(), **engine_backend(name).settings(collect_host())}
         environment = own if environment is None else environment
         program = shutil.which(name, path=environment.get("PATH")) or process.which(name)
         engine = EngineClient(name, environment, program=program)
@@ -158,10 +156,6 @@ def own_limits() -> Iterator[str]:
         hard = resource.getrlimit(kind)[1]
         limit = most if hard == resource.RLIM_INFINITY else min(hard, most)
         yield f"--ulimit={name}={limit}:{limit}"
-
-
-def _settings(engine: str) -> Mapping[str, str]:
-    return (Docker() if engine == "docker" else Podman()).settings(collect_host())
 
 
 def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant | None) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import ClassVar
 
 from sandwright import process
 from sandwright.engines.archive import empty_image
-from sandwright.engines.client import EngineClient, client_with
+from sandwright.engines.client import EngineClient, client_environment, client_with
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker
@@ -37,22 +36,6 @@ INSIDE = "-inside"
 
 PROXY = "-proxy"
 """Likewise that of the proxy's container."""
-
-_CLIENT = (
-    "DOCKER_HOST",
-    "DOCKER_CONTEXT",
-    "DOCKER_CONFIG",
-    "DOCKER_CERT_PATH",
-    "DOCKER_TLS_VERIFY",
-    "CONTAINER_HOST",
-)
-"""Variables by which a client finds its engine."""
-
-
-def client_environment() -> dict[str, str]:
-    """The variables of ours by which a client finds its engine."""
-    return {name: os.environ[name] for name in _CLIENT if name in os.environ}
-
 
 ASKING = 10.0
 """Seconds for a question to an engine."""
