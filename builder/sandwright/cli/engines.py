@@ -48,7 +48,7 @@ class EngineBuildOptions:
     smoke: bool
     compare: bool
     strict: bool
-    again: bool
+    force: bool
     dry_run: bool
 
     def refuse(self, given: Mapping[str, object]) -> None:
@@ -188,7 +188,7 @@ def _write(report: ImageReport, where: Path, engine: Engine, repository: str) ->
 @contextlib.contextmanager
 def _engine(options: EngineBuildOptions, host: MachineFacts) -> Iterator[Engine]:
     if options.engine == "docker":
-        with connect_docker(cache=not options.again) as engine:
+        with connect_docker(cache=not options.force) as engine:
             yield engine
         return
     name: Literal["podman", "buildah"] = "podman" if options.engine == "podman" else "buildah"
