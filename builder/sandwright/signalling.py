@@ -6,6 +6,7 @@ them, and so what a sandbox or another user wants them to be: they are hints onl
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -139,3 +140,13 @@ def _without_proc(process: int) -> int:
     except PermissionError:
         pass
     return 1
+
+
+def children_of(process: int) -> list[int]:
+    """The children of a process, of whichever of its threads (proc(5))."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return sorted(found)
