@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sandwright.gitindex import gitlinks
+from sandwright.git.index import gitlinks
 from sandwright.questions import (
     ENTRIES,
     KINDS,

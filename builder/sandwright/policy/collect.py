@@ -18,24 +18,25 @@ from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError, UsageError
+from sandwright.git.layout import REPOSITORY
 from sandwright.inputs import InputTracker
-from sandwright.policy import nested, planted, spelling
+from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.git_repositories import Repositories, plain_content
+from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
-from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
 from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
-from sandwright.policy.worktree import linked_worktree
 from sandwright.questions import sockets_of
 
 MAX_TEXT = 1 << 20
@@ -490,4 +491,4 @@ def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     found = [below(root, name) for root in roots for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
-    return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]
+    return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in REPOSITORY)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.policy import gitfiles
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.declaration import Declaration
+from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
@@ -32,7 +32,7 @@ def places(resolved: ResolvedPolicy, declaration: Declaration) -> dict[str, list
     roots = [path for path in paths if files.tree.changes_host(path)]
     names = [item.value for item in resolved.settings.items("filesystem.protect")]
     git = list(git_directories(resolved))
-    opened = gitfiles.CONFIGURATION if resolved.grants_git("config") else ()
+    opened = CONFIGURATION if resolved.grants_git("config") else ()
     states = [f"{facts.git_worktree[1]}/{name}".lstrip("/") for name in _STATES] if facts.git_worktree else []
     configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last, opened)]
     of_git = any(name.startswith(".git/") for name in names)
