@@ -81,9 +81,9 @@ def _paths(policy: ResolvedPolicy) -> Iterator[Asked]:
     """What the policy denies of reading and writing at its boundaries."""
     tree = policy.filesystem.tree
     for path in _near(policy):
-        for action in _ACTIONS:
-            if not tree.allows(action, path):
-                yield Asked(action, path, path=path, image=policy.denies_image(path))
+        denied = [action for action in _ACTIONS if not tree.allows(action, path)]
+        image = bool(denied) and policy.denies_image(path)
+        yield from (Asked(action, path, path=path, image=image) for action in denied)
 
 
 def _near(policy: ResolvedPolicy) -> Iterator[str]:

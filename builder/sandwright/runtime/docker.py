@@ -11,7 +11,8 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.lazy import load
-from sandwright.runtime.contract import PREFIX, Session, Variant
+from sandwright.runtime.contract import Session, Variant
+from sandwright.runtime.scratch import PREFIX
 
 LABEL = "sandwright.smoke"
 """The label of every container we make; its value is the name of the run's temporary directory."""

@@ -17,7 +17,7 @@ from docker.errors import DockerException
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.runtime.scratch import unmount_below
-from sandwright.setup import how_to_get
+from sandwright.setup.requirements import how_to_get
 
 ADDRESS = "DOCKER_HOST"
 """The variable with the daemon's address."""

@@ -15,10 +15,11 @@ from docker.types import LogConfig
 from requests.exceptions import RequestException
 
 from sandwright.errors import HostError
-from sandwright.runtime.contract import PREFIX, RunAs, Start, StartableImage
+from sandwright.runtime.contract import RunAs, Start, StartableImage
 from sandwright.runtime.docker import LABEL
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of, volumes
 from sandwright.runtime.launch import Ended, How
+from sandwright.runtime.scratch import PREFIX
 
 _LOOK = 0.05
 _NOT_STARTED = 125

@@ -13,9 +13,9 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config, prepare, read_config, root_of
-from sandwright.runtime.contract import PREFIX, Session, Start, Variant
+from sandwright.runtime.contract import Session, Start, Variant
 from sandwright.runtime.launch import Ended, launch
-from sandwright.runtime.scratch import state_directory
+from sandwright.runtime.scratch import PREFIX, state_directory
 
 _CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _LAYER = """

@@ -23,11 +23,12 @@ from typing import BinaryIO
 from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import MachineFacts
-from sandwright.runtime.contract import PREFIX, Session, Start, StartableImage, Variant
+from sandwright.runtime.contract import Session, Start, StartableImage, Variant
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of, volumes
 from sandwright.runtime.launch import Ended, base_environment, launch
 from sandwright.runtime.oci import needs_emulator
 from sandwright.runtime.processes import end_all, kill_all
+from sandwright.runtime.scratch import PREFIX
 from sandwright.signalling import kill, own
 
 _LONGEST = 50

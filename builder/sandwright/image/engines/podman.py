@@ -28,7 +28,7 @@ from sandwright.image.engines.contract import LONGEST_LINE, TAIL, TIMEOUT, Engin
 from sandwright.image.layout import on_disk
 from sandwright.image.scratch import scratch_directory
 from sandwright.progress import ProgressStep
-from sandwright.setup import how_to_get
+from sandwright.setup.requirements import how_to_get
 from sandwright.visible import quoted
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
