@@ -205,7 +205,7 @@ class ResolvedPolicy:
         relative one below the facts' `cwd`. Raise UsageError for a path that no file can have.
         """
         try:
-            return canonical(self.spelled(path), self.facts)
+            return canonical(self.spelled(path), self.facts.closed())
         except ValueError as error:
             raise UsageError(f"{quoted(path)}: {error}") from None
 
