@@ -13,7 +13,7 @@ from typing import IO
 from sandwright import process
 from sandwright.engines.docker import answers
 from sandwright.errors import HostError
-from sandwright.setup import how_to_get
+from sandwright.setup.requirements import how_to_get
 
 _LOOK = 0.1
 _END = 30.0
