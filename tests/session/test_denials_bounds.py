@@ -15,15 +15,15 @@ import pytest
 from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.session import beside, denials, explained
-from sandwright.session import suspected as suspected_module
-from sandwright.session.deciding import deciding
+from sandwright.session import candidate_denials as candidates
+from sandwright.session import denials, explained, supervise
+from sandwright.session.access_log import KINDS, Access, AccessLog, lines
+from sandwright.session.candidate_denials import candidate_denials
+from sandwright.session.denial_context import deciding
 from sandwright.session.prepare import resolved_with
 from sandwright.session.recording import Recording
-from sandwright.session.records import KINDS, Access, Record, lines
 from sandwright.session.request import RunRequest
 from sandwright.session.run import CommandSession
-from sandwright.session.suspected import suspected
 
 FOUND = ("absent", "file", "directory", "link", "other")
 
@@ -53,7 +53,7 @@ def _told(*accesses: tuple[Path, str, str]) -> list[dict[str, Any]]:
     """What is told of paths, of what was found there, and what was asked."""
     asked = (Access(str(path), str(path), found, frozenset({kind})) for path, found, kind in accesses)
     request = _request()
-    return explained.denials(Record(tuple(asked)), lambda settings: resolved_with(request, settings))
+    return explained.denials(AccessLog(tuple(asked)), lambda settings: resolved_with(request, settings))
 
 
 def test_what_the_host_has_not_got_is_not_told(home: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 def test_what_the_record_lacks_is_said(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
-    (home / "record").write_text("".join(f"{line}\n" for line in lines(Record(dropped=3, unresolved=1))))
+    (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog(dropped=3, unresolved=1))))
     assert _explained(recording) == ({}, ["4 calls with paths are unknown: more may be refused"])
     assert not (home / "record").exists()
 
@@ -104,7 +104,7 @@ def _explained(recording: Recording, digest: str = "") -> tuple[dict[str, Any], 
     prepared = SimpleNamespace(decided=_decided(), policy=digest)
     session = SimpleNamespace(request=_request(recording), denials={}, prepared=prepared)
     said: list[str] = []
-    beside._explain(cast("CommandSession", session), said.append)
+    supervise._explain(cast("CommandSession", session), said.append)
     return session.denials, said
 
 
@@ -114,7 +114,7 @@ def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
     told: list[object] = []
     for digest in ("", "sha256:of-another"):
-        (home / "record").write_text("".join(f"{line}\n" for line in lines(Record((refused,)))))
+        (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog((refused,)))))
         told.append(_explained(recording, digest))
     (found, said), (nothing, why) = cast("Any", told)
     assert ([each["what"] for each in found["paths"]], said) == ([refused.path], [])
@@ -130,8 +130,8 @@ def test_no_edit_of_another_policy_is_offered(home: Path) -> None:
     def resolve(settings: list[str]) -> ResolvedPolicy:
         return resolved_with(_request(), settings, digest="sha256:of-another" if settings else "")
 
-    assert [each["edit"] for each in explained.denials(Record((refused,)), resolve)] == [None]
-    (told,) = explained.denials(Record((refused,)), lambda settings: resolved_with(_request(), settings))
+    assert [each["edit"] for each in explained.denials(AccessLog((refused,)), resolve)] == [None]
+    (told,) = explained.denials(AccessLog((refused,)), lambda settings: resolved_with(_request(), settings))
     assert told["edit"] == f"filesystem: {{read: ['{home}/closed/key']}}"
 
 
@@ -152,10 +152,10 @@ def test_all_that_is_refused_is_suspected(home: Path) -> None:
     refused, suspects = 0, set()
     for path, found, kind in itertools.product(sorted(paths), FOUND, KINDS):
         path = path.rstrip("/") or "/"  # noqa: PLW2901
-        record = Record((Access(path, path, found, frozenset({kind})),))
+        record = AccessLog((Access(path, path, found, frozenset({kind})),))
         (home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
         told = bool(explained.refused_paths(record, policy))
-        if suspected(f"{home}/record", cast("Any", places))[0]:
+        if candidate_denials(f"{home}/record", cast("Any", places))[0]:
             suspects.add((path, kind))
         refused += told
         assert (path, kind) in suspects or not told, (path, found, kind)
@@ -176,7 +176,7 @@ def test_a_socket_that_no_policy_can_list_has_no_edit(home: Path) -> None:
 
 def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
     hosts = {"one.example:80": 1, "a'}, x: {'.example:80": 1, "led.example:80": 1}
-    told = denials.told(f"{home}/none", _decided(), hosts, addresses=["led.example:80"])
+    told = denials.collect_denials(f"{home}/none", _decided(), hosts, addresses=["led.example:80"])
     assert {each["what"]: each["edit"] for each in told} == {
         "one.example:80": "network: {allow: ['one.example:80']}",
         "a'}, x: {'.example:80": None,
@@ -186,17 +186,17 @@ def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 def test_a_call_of_the_bridge_makes_one_line(home: Path) -> None:
     called = {("gh a\nsandwright: forged", "no\x1b[31m"): 1}
-    (told,) = denials.told(f"{home}/none", _decided(), None, called)
+    (told,) = denials.collect_denials(f"{home}/none", _decided(), None, called)
     assert (told["what"], told["why"]) == ("gh a\\nsandwright: forged", "no\\x1b[31m")
 
 
 def test_more_paths_than_are_looked_at_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program inside chooses how many paths it tries."""
-    monkeypatch.setattr(suspected_module, "_MOST_LINES", 3)
+    monkeypatch.setattr(candidates, "_MOST_LINES", 3)
     lines = [f'{{"path": "/none/{number}", "found": "absent", "kinds": ["read"]}}' for number in range(10)]
     (tmp_path / "record").write_text("\n".join([*lines, '{"end": true, "calls": 10, "dropped": 2}', ""]))
     places: dict[str, Any] = {"names": [], "rules": {}, "startup": {}}
-    kept, unknown = suspected(str(tmp_path / "record"), places)
+    kept, unknown = candidate_denials(str(tmp_path / "record"), places)
     assert kept == lines[:3]
     assert unknown == 7 + 2
 
@@ -215,7 +215,7 @@ def test_edits_that_the_policy_refuses_are_not_offered(home: Path) -> None:
     written = "".join(f"connect 13 1 {each.encode().hex()}\n" for each in SOCKETS)
     (home / "refused").write_text(written)
     both = [
-        denials.told(f"{home}/refused", _decided(), dict.fromkeys(HOSTS, 1), addresses=addresses)
+        denials.collect_denials(f"{home}/refused", _decided(), dict.fromkeys(HOSTS, 1), addresses=addresses)
         for addresses in ((), HOSTS)
     ]
     edits = {str(each["edit"]) for found in both for each in found if each["edit"]}

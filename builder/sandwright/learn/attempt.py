@@ -12,8 +12,8 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.session import state
+from sandwright.session.access_log import AccessLog, read
 from sandwright.session.recording import Recording
-from sandwright.session.records import Record, read
 from sandwright.session.request import RunRequest
 from sandwright.session.run import run
 
@@ -23,7 +23,7 @@ class RecordedRun:
     """How a run ended, and what it asked for."""
 
     status: int
-    record: Record
+    record: AccessLog
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sandwright.methods.shared import rundirs
 from sandwright.progress import SILENT
 from sandwright.runtime import sweep as smoke
 from sandwright.runtime.scratch import stale_directories
-from sandwright.session import apart, persistent, state
+from sandwright.session import child_guard, persistent, state
 from sandwright.session import stale as stale_sessions
 from sandwright.session.stale import NotStaleError
 from sandwright.signalling import kill, liveness
@@ -133,7 +133,7 @@ def _covers() -> Iterator[Leftover]:
     """Files that were put into a project for the time of a run."""
     for data in stale_sessions.records():
         if not _is_used(str(data.get("project"))):
-            with contextlib.suppress(apart.SilentError):
+            with contextlib.suppress(child_guard.UnresponsiveFilesystem):
                 for path in stale_sessions.placeholders(data):
                     yield Leftover(OURS, "file", path, str(data["session"]))
 
@@ -158,7 +158,7 @@ def _uncover(leftover: Leftover) -> None:
         process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
     try:
         stays = bool(stale_sessions.present([leftover.name]))
-    except apart.SilentError:
+    except child_guard.UnresponsiveFilesystem:
         stays = True
     if stays:
         raise HostError(f"{leftover.name} could not be removed, or another session needs it; it stays")

@@ -52,7 +52,7 @@ _HOST = "this host, to every program inside"
 _OWN = "Unix sockets between programs inside"
 
 
-def told(
+def collect_denials(
     file: str,
     decided: dict[str, Any],
     proxied: dict[str, int] | None = None,
@@ -61,7 +61,7 @@ def told(
 ) -> list[dict[str, object]]:
     """What was refused: as the launcher wrote it to `file`, by a proxy, and by a bridge, with the reasons.
 
-    `decided` is of `session.deciding`. `addresses` are hosts that are listed, but lead where none may.
+    `decided` is of `session.denial_context`. `addresses` are hosts that are listed, but lead where none may.
     """
     found = list(_written(file, decided))
     for host, count in sorted((proxied or {}).items()):
@@ -99,7 +99,7 @@ def write(path: str, found: list[dict[str, object]]) -> str:
     return ""
 
 
-def end(
+def report_denials(
     asked: dict[str, Any],
     proxied: dict[str, int] | None,
     called: dict[tuple[str, str], int] | None,
@@ -107,7 +107,7 @@ def end(
 ) -> list[str]:
     """Tell of what a run was refused, whose record has `asked`; give what went wrong."""
     try:
-        found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
+        found = collect_denials(asked["file"], asked["decided"], proxied, called, asked["addresses"])
         found += asked["paths"]
         if asked["to"] and (wrong := write(asked["to"], found)):
             return [f"what was refused can't be told: {wrong}"]

@@ -18,8 +18,8 @@ from sandwright.errors import SandwrightError
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
+from sandwright.session.access_log import CHANGES, Access, AccessLog
 from sandwright.session.denials import is_plain, line
-from sandwright.session.records import CHANGES, Access, Record
 
 MOST = 256
 """Different paths that are told; further ones are counted."""
@@ -51,7 +51,7 @@ class RefusedPath:
         return self.path if os.path.lexists(self.path) else os.path.dirname(self.path)  # noqa: PTH120
 
 
-def refused_paths(record: Record, policy: ResolvedPolicy) -> list[RefusedPath]:
+def refused_paths(record: AccessLog, policy: ResolvedPolicy) -> list[RefusedPath]:
     """What was refused, each path and access once."""
     found: dict[tuple[str, str], RefusedPath] = {}
     for access in record.accesses:
@@ -102,7 +102,7 @@ def _may_change(path: str, kinds: frozenset[str]) -> bool:
         return False
 
 
-def denials(record: Record, resolve: Resolve) -> list[dict[str, object]]:
+def denials(record: AccessLog, resolve: Resolve) -> list[dict[str, object]]:
     """What was refused, as `session.denials` tells it. `resolve` gives the policy with further settings.
 
     Raise SandwrightError where the policy holds no more.

@@ -13,11 +13,11 @@ from typing import Protocol
 from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.methods.fleets import MOST, Counts, Fleet, FleetBackend, FleetOrder, Outcome, RunAttempt
-from sandwright.session import elsewhere, fleet_results, trust
+from sandwright.session import absent_guard, fleet_results, trust
 from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright.session.request import RunRequest
-from sandwright.session.run import ready, sweep
+from sandwright.session.run import prepare_or_cached, sweep
 
 RETRIES = 2
 """How often a run is started again that was killed from outside."""
@@ -86,8 +86,8 @@ def start(
         name, tuple(request.argv), rows, _within(size.parallel, "parallel", 1, MOST), size.retries
     )
     _within(size.retries, "retries", 0, 100)
-    elsewhere.check(request.policy)
-    prepared = ready(request)
+    absent_guard.check(request.policy)
+    prepared = prepare_or_cached(request)
     backend = registry.backend(prepared.method)
     if not isinstance(backend, FleetBackend):
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]

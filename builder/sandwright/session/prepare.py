@@ -44,7 +44,7 @@ from sandwright.session import (
     trust,
     writable,
 )
-from sandwright.session.deciding import deciding
+from sandwright.session.denial_context import deciding
 from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox

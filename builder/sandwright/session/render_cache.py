@@ -22,9 +22,9 @@ from sandwright.errors import RenderError
 from sandwright.inputs import InputTracker, Recording
 from sandwright.policy.agents import AGENTS
 from sandwright.session import cache_key, state
-from sandwright.session.after import ending
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
-from sandwright.session.left_behind import known_file
+from sandwright.session.post_run import post_run_argv
+from sandwright.session.scan import known_file
 from sandwright.session.trust import Loosened
 from sandwright.signalling import boot, machine
 from sandwright.visible import one_line
@@ -45,7 +45,7 @@ class CachedSandbox:
     the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
     what a person should know. `loosened` are the fields of `session.trust.Loosened`.
     `instead` says what holds where no file says a policy. `starts` are the words that the command's first is
-    replaced by, none where it stays. `decided` tells which lines decide what is refused (`session.deciding`).
+    replaced by, none where it stays. `decided` says which lines decide a refusal (`session.denial_context`).
     """
 
     after: dict[str, list[str]]
@@ -155,7 +155,7 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, policy: str, truste
         sessions=sessions,
         guards=os.path.join(places.cache(), "elsewhere"),
         record=_record(prepared, policy),
-        report=tuple(ending(sessions)[:-1]),
+        report=tuple(post_run_argv(sessions)[:-1]),
         roots=tuple(where["roots"]),
         closed=tuple(where["closed"]),
         git=tuple(where["git"]),

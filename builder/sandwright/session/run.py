@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from sandwright import places
 from sandwright.errors import HostError, UsageError
-from sandwright.session import elsewhere, render_cache, stale, state, trust
-from sandwright.session.after import Clock, can_follow, end, ending, traced
+from sandwright.session import absent_guard, render_cache, stale, state, trust
 from sandwright.session.audit import AuditLog
+from sandwright.session.post_run import Clock, can_exec_post_run, post_run_argv, report_run, traced
 from sandwright.session.recording import Recording
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
@@ -41,10 +41,10 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     if not request.argv:
         raise UsageError("give a command to run, behind --")
     began = time.time()
-    elsewhere.check(request.policy)
+    absent_guard.check(request.policy)
     log = _opened(request.audit)
     try:
-        prepared = ready(request, say)
+        prepared = prepare_or_cached(request, say)
         _check(request, prepared, log)
     except BaseException:
         if log is not None:
@@ -59,11 +59,11 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     if request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
         request.recording = Recording(paths, looks=False)
-    if session.replaces_us():
-        return session.become(say)
-    from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds
+    if session.can_exec_launcher():
+        return session.exec_launcher(say)
+    from sandwright.session.supervise import run_supervised  # noqa: PLC0415 - costs milliseconds
 
-    return attend(session, say)
+    return run_supervised(session, say)
 
 
 def _opened(path: str) -> AuditLog | None:
@@ -123,7 +123,7 @@ def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
         )
 
 
-def ready(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> CachedSandbox:
+def prepare_or_cached(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> CachedSandbox:
     """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError.
 
     What changes while it is rendered, as sockets of other programs do, has it rendered once more.
@@ -179,7 +179,7 @@ class CommandSession:
         self.native = render_cache.PLAN in prepared.digests
         clock = Clock()
         self.after = render_cache.recorded_after(prepared, request.policy) | {
-            "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
+            "elsewhere": absent_guard.begin(self.id, request.policy, prepared.after["absent"]),
             "telemetry": request.telemetry,
             "rendered": "now" if prepared.fresh else "before",
             "hint": _hint(request.argv, prepared.after),
@@ -209,24 +209,24 @@ class CommandSession:
         starts = self.prepared.starts
         return [*starts, *self.request.argv[1:]] if starts else self.request.argv
 
-    def replaces_us(self) -> bool:
+    def can_exec_launcher(self) -> bool:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
         beside = traced() or self.log is not None or self.request.recording is not None
-        return prepared.native and not beside and can_follow(state.directory())
+        return prepared.native and not beside and can_exec_post_run(state.directory())
 
-    def become(self, say: Callable[[str], None]) -> int:
+    def exec_launcher(self, say: Callable[[str], None]) -> int:
         """Be the launcher; comes back only with an error, having cleaned up."""
         words = [*self.prepared.wrap, *self.command()]
         try:
-            after = {_AFTER: "\n".join(ending(state.write(self.id, self.record)))}
+            after = {_AFTER: "\n".join(post_run_argv(state.write(self.id, self.record)))}
             _as_given()
             os.execve(words[0], words, self.environment() | after)  # noqa: S606 - that is what this is for
         except OSError as error:
             raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
         finally:
             state.forget(self.id)
-            end(self.record, None, say)
+            report_run(self.record, None, say)
 
     def _name(self, path: str) -> dict[str, str]:
         """Write the session's name to a file; an engine writes there what it knows the container by."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.locking import lock_within
 from sandwright.questions import is_cover
-from sandwright.session import apart, state
+from sandwright.session import child_guard, state
 from sandwright.signalling import liveness, own
 
 _MARK = b"SANDWRIGHT_SESSION="
@@ -68,7 +68,7 @@ def forget(session: str, *, within: float = _LOOKING) -> bool:
         try:
             if placeholders(data, within=within):
                 return False
-        except apart.SilentError:
+        except child_guard.UnresponsiveFilesystem:
             return False
         state.forget(session)
     return True
@@ -101,15 +101,15 @@ def marked_with(pid: int) -> str:
 def placeholders(data: dict[str, object], *, within: float = _LOOKING) -> list[str]:
     """The files that a session put into its project and that are still there.
 
-    Raise apart.SilentError where their file system doesn't answer `within` some seconds.
+    Raise child_guard.UnresponsiveFilesystem where their file system doesn't answer `within` some seconds.
     """
     covers = data.get("covers")
     return present(list(map(str, covers)) if isinstance(covers, list) else [], within=within)
 
 
 def present(covers: list[str], *, within: float = _LOOKING) -> list[str]:
-    """Those of some placeholders that are there. Raise apart.SilentError."""
-    return list(apart.done(lambda _: list(filter(_is_placeholder, covers)), within)) if covers else []
+    """Those of some placeholders that are there. Raise child_guard.UnresponsiveFilesystem."""
+    return child_guard.run_in_child(lambda _: list(filter(_is_placeholder, covers)), within) if covers else []
 
 
 def _is_placeholder(path: str) -> bool:

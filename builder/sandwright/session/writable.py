@@ -20,7 +20,7 @@ _STATES = ("rebase-apply", "rebase-merge", "sequencer")
 
 
 def places(resolved: ResolvedPolicy, declaration: Declaration) -> dict[str, list[str]]:
-    """The data of `left_behind.Places`, the project first, and the names of `elsewhere`.
+    """The data of `session.scan`, the project first, and the names of `absent_guard`.
 
     Nothing where there is no sandbox.
     """

@@ -18,11 +18,11 @@ _MOST_LINES = 20_000
 """Paths that are looked at, of as many as a program inside may choose within the launcher's 64 MB."""
 
 
-def suspected(file: str, places: dict[str, Any]) -> tuple[list[str], int]:
+def candidate_denials(file: str, places: dict[str, Any]) -> tuple[list[str], int]:
     """The lines that may tell of a refusal, and how many calls with paths are unknown.
 
-    `places` is of `session.deciding`. Raise OSError, and ValueError, KeyError or TypeError for what is no
-    record.
+    `places` is of `session.denial_context`. Raise OSError, and ValueError, KeyError or TypeError for what is
+    no record.
     """
     lines: list[str] = []
     unknown, whole = 0, False

@@ -17,8 +17,8 @@ import time
 from sandwright import digests, places
 from sandwright.documents import strictjson
 from sandwright.folding import folded_name
-from sandwright.session import apart
-from sandwright.session.writable_tree import GIT_PARTS, WritablePlaces
+from sandwright.session import child_guard
+from sandwright.session.scan_scope import GIT_PARTS, WritablePlaces
 
 TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
 
 
-def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
+def scan_changes(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     """A line for each thing below the writable paths that is new or changed since a time, the worst first.
 
     `policy` is the file whose runs it is about. The lines are printable. A file system that doesn't answer is
@@ -56,12 +56,12 @@ def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     while len(silent) < MOST_SILENT:
         try:
             looks = lambda tell: _looked(data, policy, since, silent, tell)  # noqa: E731
-            found = apart.done(looks, MOST_SECONDS + _PATIENCE)
+            found = child_guard.run_in_child(looks, MOST_SECONDS + _PATIENCE)
             break
-        except apart.SilentError as fault:
-            if fault.told in silent:
+        except child_guard.UnresponsiveFilesystem as fault:
+            if fault.path in silent:
                 break
-            silent.append(fault.told)
+            silent.append(fault.path)
     return found + [f"{_MISSED}: the file system of {printable(path)} doesn't answer" for path in silent]
 
 
@@ -76,15 +76,15 @@ def _looked(
     """The same, in this process, without what doesn't answer; tell of each file system before it is asked."""
     file = known_file(policy)
     tell(file)
-    looking = _Look(WritablePlaces(data), since, _read(file), silent, tell)
-    looking.run()
-    looking.enter()
-    if looking.stopped:  # the rest is known no less than before
-        looking.seen = {**looking.before, **looking.seen}
-    if looking.seen != looking.before:
+    scan = _Scan(WritablePlaces(data), since, _read(file), silent, tell)
+    scan.run()
+    scan.enter()
+    if scan.stopped:  # the rest is known no less than before
+        scan.seen = {**scan.before, **scan.seen}
+    if scan.seen != scan.before:
         places.private(os.path.dirname(file))
-        places.write(file, strictjson.dumps(looking.seen))
-    return looking.lines()
+        places.write(file, strictjson.dumps(scan.seen))
+    return scan.lines()
 
 
 def _read(file: str) -> dict[str, str]:
@@ -114,7 +114,7 @@ class _Directory:
         self.owner = owner
 
 
-class _Look:
+class _Scan:
     """One look. `before` and `seen` are repositories and directories that can't be read, by identity."""
 
     def __init__(

@@ -21,7 +21,7 @@ _MOST_HOSTS = 1000
 """Different hosts that are written down; the sandbox chooses them."""
 
 
-class Trail:
+class AuditWriter:
     """The lines of one run; without an audit log none is written."""
 
     def __init__(self, session: CommandSession, say: Callable[[str], None]) -> None:
@@ -113,7 +113,7 @@ class Trail:
         """What happened more than once, and how many hosts were left out."""
         assert self._log is not None
         asked: Any = self._session.denials
-        for each in denials.told(asked["file"], asked["decided"]):
+        for each in denials.collect_denials(asked["file"], asked["decided"]):
             if each["kind"] != "omitted" and int(str(each["count"])) > 1:
                 self._log.write("repeated", **_refusal(each), count=each["count"])
         for host, count in denied.items():

@@ -22,7 +22,7 @@ def deciding(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, obje
     for those of datagrams. `looser`: profiles that allow more, each with the calls that it then allows
     whatever their arguments are, as far as the method does. `partly`: calls that the profile refuses by their
     arguments, and why, where that can be told without these. `shipped`: the profile is one of ours. `never`:
-    sockets that no policy can list. `paths` is for `session.suspected`: what the rules of paths say, by path.
+    sockets that no policy can list. `paths` is for `session.candidate_denials`: rules by path.
     """
     return {
         "seccomp": f"{policy.process.seccomp} ({policy.source('process.seccomp')})",

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from sandwright.session import trail
+from sandwright.session import audit_writer
 from sandwright.session.audit import AuditLog
 from sandwright.session.audit_check import check
+from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
 from sandwright.session.run import CommandSession
-from sandwright.session.trail import Trail
 
 
 def _session(folder: Path) -> CommandSession:
@@ -45,9 +45,9 @@ def test_what_only_the_last_lines_of_the_proxy_have_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody looked while the run went on, and its log is not asked for again."""
-    monkeypatch.setattr(trail, "LOOK", 3600.0)
+    monkeypatch.setattr(audit_writer, "LOOK", 3600.0)
     said: list[str] = []
-    one = Trail(_session(tmp_path), said.append)
+    one = AuditWriter(_session(tmp_path), said.append)
     one.begin(None, _never)
     one.finish(0, {"late.example:443": 2, "once.example:80": 1})
     assert _hosts(tmp_path) == [
@@ -60,8 +60,8 @@ def test_what_only_the_last_lines_of_the_proxy_have_is_written(
 
 
 def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trail, "_MOST_HOSTS", 2)
-    one = Trail(_session(tmp_path), lambda _: None)
+    monkeypatch.setattr(audit_writer, "_MOST_HOSTS", 2)
+    one = AuditWriter(_session(tmp_path), lambda _: None)
     one.begin(None, dict)
     one.finish(0, {f"{number}.example:80": 2 for number in range(5)})
     assert [each[:2] for each in _hosts(tmp_path)] == [

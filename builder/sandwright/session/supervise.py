@@ -16,25 +16,25 @@ from sandwright.bridge.start import Bridge
 from sandwright.egress.start import Proxy, ProxyPlan, start_proxy
 from sandwright.errors import SandwrightError
 from sandwright.methods.registry import backend
+from sandwright.session import absent_guard, explained, scan, state  # noqa: F401 - `end` needs them, of one version
 from sandwright.session import denials as _denials  # noqa: F401 - as for the next line
-from sandwright.session import elsewhere, explained, left_behind, state  # noqa: F401 - `end` needs them, of one version
-from sandwright.session.after import end
+from sandwright.session.access_log import parse
+from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
-from sandwright.session.records import parse
-from sandwright.session.suspected import suspected
-from sandwright.session.trail import Trail
+from sandwright.session.candidate_denials import candidate_denials
+from sandwright.session.post_run import report_run
 
 if TYPE_CHECKING:  # it imports this module
     from sandwright.session.run import CommandSession
 
 
-def attend(session: CommandSession, say: foreground.Say) -> int:
+def run_supervised(session: CommandSession, say: foreground.Say) -> int:
     """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
     status: int | None = None
     proxy: Proxy | None = None
     denials: dict[str, int] | None = None
     called: BridgeLog | None = None
-    trail = Trail(session, say)
+    trail = AuditWriter(session, say)
     try:
         with ExitStack() as stack:
             environment = session.environment()
@@ -58,7 +58,7 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
         trail.finish(status, denials)
         if session.request.explained and status is not None:
             _explain(session, say)
-        end(session.record, status, say, denials, _refused_calls(called))
+        report_run(session.record, status, say, denials, _refused_calls(called))
     return status
 
 
@@ -67,7 +67,9 @@ def _explain(session: CommandSession, say: foreground.Say) -> None:
     assert session.request.recording is not None
     file = Path(session.request.recording.file)
     try:
-        lines, unknown = suspected(str(file), cast("dict[str, Any]", session.prepared.decided["paths"]))
+        lines, unknown = candidate_denials(
+            str(file), cast("dict[str, Any]", session.prepared.decided["paths"])
+        )
         if lines:
             session.denials["paths"] = _judged(session, lines)
         if unknown:

@@ -14,7 +14,7 @@ from shlex import quote
 
 from sandwright import places
 from sandwright.documents import strictjson
-from sandwright.session.left_behind import PLACEHOLDER, printable
+from sandwright.session.scan import PLACEHOLDER, printable
 from sandwright.signalling import identity, liveness
 
 

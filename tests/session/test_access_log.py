@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import UsageError
-from sandwright.session.records import Access, Contact, Record, lines, parse, read
+from sandwright.session.access_log import Access, AccessLog, Contact, lines, parse, read
 
-WHOLE = Record(
+WHOLE = AccessLog(
     accesses=(
         Access("/a b/\n- /etc", "/a b/\n- /etc", "absent", frozenset({"create", "write"})),
         Access("/l/\udcff", "/r/\udcff", "file", frozenset({"read"})),

@@ -1,4 +1,4 @@
-"""Where a sandbox can write, and which names count there: what `left_behind` looks at."""
+"""Where a sandbox can write, and which names count there: what `session.scan` looks at."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Contact:
 
 
 @dataclass(frozen=True)
-class Record:
+class AccessLog:
     """All of one run. `hosts` are host, port, and why the proxy refused it, empty where it let it through."""
 
     accesses: tuple[Access, ...] = ()
@@ -65,7 +65,7 @@ class Record:
     whole: bool = field(default=False)
 
 
-def read(file: Path) -> Record:
+def read(file: Path) -> AccessLog:
     """The record in a file. Raise UsageError for what is none."""
     try:
         with file.open(encoding="ascii") as opened:
@@ -76,7 +76,7 @@ def read(file: Path) -> Record:
         raise UsageError(f"{file} is no record of a run: {fault}") from fault
 
 
-def parse(lines: Iterable[str]) -> Record:
+def parse(lines: Iterable[str]) -> AccessLog:
     """The record that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
     accesses, contacts, calls, hosts = [], [], set(), set()
     seen = dropped = unresolved = 0
@@ -94,7 +94,7 @@ def parse(lines: Iterable[str]) -> Record:
             whole, seen, dropped = True, seen + int(data["calls"]), dropped + int(data["dropped"])
         else:
             contacts.append(_contact(data))
-    return Record(
+    return AccessLog(
         tuple(sorted(accesses, key=lambda each: (each.path, each.real))),
         tuple(contacts),
         frozenset(calls),
@@ -106,7 +106,7 @@ def parse(lines: Iterable[str]) -> Record:
     )
 
 
-def lines(record: Record) -> Iterator[str]:
+def lines(record: AccessLog) -> Iterator[str]:
     """A record as `parse` reads it."""
     for access in record.accesses:
         real = {} if access.real == access.path else {"real": _bytes(access.real)}

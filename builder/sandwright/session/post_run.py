@@ -1,6 +1,6 @@
 """What is done when a run has ended: its record goes, and what it left that the host may run is named.
 
-The native launcher becomes this program (`ending` says how), when nothing of the run is left: so no Python is
+The native launcher executes this program (`post_run_argv`) when nothing of the run is left: so no Python is
 there while the command runs. It is all that is done then, in as few imports as that takes; runs import this
 too, so only an end imports what only an end needs.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.after import main; main()"
+_CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.post_run import main; main()"
 
 _COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
 
@@ -49,7 +49,7 @@ def _now() -> int:
         return time.time_ns()
 
 
-def ending(record: str) -> list[str]:
+def post_run_argv(record: str) -> list[str]:
     """The words of this program, but for the last one, the run's exit status. `record` is the session's file.
 
     Nothing of the environment leads Python elsewhere, and it reads no settings of the site's (`-I -S`).
@@ -59,12 +59,12 @@ def ending(record: str) -> list[str]:
     return [sys.executable, "-I", "-S", *quiet, "-X", "utf8", "-c", _CODE, root, record]
 
 
-def can_follow(directory: str) -> bool:
+def can_exec_post_run(directory: str) -> bool:
     """Whether a launcher can become this program: records are in `directory`.
 
     A word is a line, and an interpreter that needs PYTHONHOME can't do without (`-I`).
     """
-    words = "".join(ending(directory))
+    words = "".join(post_run_argv(directory))
     return bool(sys.executable) and "\n" not in words and "PYTHONHOME" not in os.environ
 
 
@@ -77,7 +77,7 @@ def main() -> None:
         record["after"]["denials"].setdefault("file", f"{file.removesuffix('.json')}.denials")
         os.unlink(file)
         _hear_signals()
-        end(record, status, say)
+        report_run(record, status, say)
     except KeyboardInterrupt:
         pass
     except Exception as fault:  # noqa: BLE001 - the run's status is what counts
@@ -86,7 +86,7 @@ def main() -> None:
         os._exit(status)
 
 
-def end(
+def report_run(
     record: Any,  # noqa: ANN401 - JSON
     status: int | None,
     tell: Callable[[str], None],
@@ -111,17 +111,17 @@ def end(
 
 
 def _left(after: Any, since: int) -> list[str]:  # noqa: ANN401 - JSON
-    from sandwright.session.left_behind import look  # noqa: PLC0415 - runs need none of it
+    from sandwright.session.scan import scan_changes  # noqa: PLC0415 - runs need none of it
 
-    return look(after["places"], after["policy"], since)
+    return scan_changes(after["places"], after["policy"], since)
 
 
 def _elsewhere(file: str) -> list[str]:
     if not file:
         return []
-    from sandwright.session import elsewhere  # noqa: PLC0415 - few runs have it
+    from sandwright.session import absent_guard  # noqa: PLC0415 - few runs have it
 
-    return elsewhere.end(file)
+    return absent_guard.end(file)
 
 
 def _refused(
@@ -132,9 +132,9 @@ def _refused(
 ) -> list[str]:
     if not (proxied or called or asked["paths"]) and not os.path.lexists(asked["file"]):
         return []
-    from sandwright.session.denials import end as told  # noqa: PLC0415 - only where something was refused
+    from sandwright.session.denials import report_denials  # noqa: PLC0415 - only where something was refused
 
-    return told(asked, proxied, called, tell)
+    return report_denials(asked, proxied, called, tell)
 
 
 def _said(lines: Iterable[str], say: Callable[[str], None]) -> None:
