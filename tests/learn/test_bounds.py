@@ -16,7 +16,7 @@ from sandwright.learn.generalise import read_grants
 from sandwright.learn.learn import Learner, resolved
 from sandwright.learn.needs import READS
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.session.access_log import CHANGES, Access, AccessLog, Contact
+from sandwright.session.access_log import CHANGES, Access, AccessLog, Contact, RequestedHost
 
 TREE = (
     *(
@@ -111,7 +111,9 @@ def _hostile(home: Path) -> list[AccessLog]:
         Contact("connect", "tcp", "127.0.0.1", 2375),
         Contact("connect", "unix", "/run/docker.sock", 0),
     )
-    hosts = frozenset({("evil.example", 443, ""), ("a b", 1, ""), ("", 0, "")})
+    hosts = frozenset(
+        {RequestedHost("evil.example", 443, ""), RequestedHost("a b", 1, ""), RequestedHost("", 0, "")}
+    )
     return [AccessLog(each, contacts, frozenset({1, 99999}), hosts, whole=True) for each in accesses]
 
 
@@ -190,7 +192,13 @@ def test_of_the_network_only_what_is_listed_is_proposed(home: Path) -> None:
             *(Contact("connect", "tcp", "127.0.0.1", port) for port in (8080, 2375)),
             *(Contact("connect", "unix", path, 0) for path in ("/srv/good", "/run/docker.sock")),
         ),
-        hosts=frozenset({("good.example", 443, ""), ("evil.example", 443, ""), ("good.example", 8443, "")}),
+        hosts=frozenset(
+            {
+                RequestedHost("good.example", 443, ""),
+                RequestedHost("evil.example", 443, ""),
+                RequestedHost("good.example", 8443, ""),
+            }
+        ),
         whole=True,
     )
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
@@ -220,7 +228,7 @@ def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: 
         f"schema: 1\nmethod: bwrap\nnetwork: {{mode: proxy, allow: [{allow}]}}\n"
     )
     host, port, expected = HOSTS[allow]
-    record = AccessLog(hosts=frozenset({(host, port, "")}), whole=True)
+    record = AccessLog(hosts=frozenset({RequestedHost(host, port, "")}), whole=True)
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
     learner = Learner(command, lambda _: None, [record])
     proposal = learner.proposed((None, False)).proposal

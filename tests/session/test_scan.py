@@ -10,6 +10,7 @@ import pytest
 from sandwright import process
 from sandwright.session import post_run, scan
 from sandwright.session.post_run import Clock
+from sandwright.session.scan_scope import ProtectedName, ScanScope
 from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap", "git")
@@ -77,7 +78,7 @@ def furnish(root: Path) -> None:
 
 def _look(root: Path, since: int) -> list[str]:
     names = [".vscode", ".envrc", ".bashrc", ".claude/settings.json", ".claude/agents", "sandbox.yaml"]
-    data = {"roots": [str(root)], "closed": [], "names": names, "git": [], "absent": []}
+    data = ScanScope(roots=(str(root),), names=tuple(ProtectedName(name=each) for each in names))
     return scan.scan_changes(data, "policy", since)
 
 
@@ -133,7 +134,7 @@ def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (root / "z" / f"{number}").touch()
     (root / "tool").touch()
     (root / "tool").chmod(0o4755)
-    data = {"roots": [str(root)], "closed": [], "names": [], "git": [], "absent": []}
+    data = ScanScope(roots=(str(root),))
     said = scan.scan_changes(data, "policy", 0)
     assert said[0].startswith(f"new or changed while it ran: {root}/tool: a set-user-id")
     assert said[1:] == [f"not everything was looked at: it was too much from {root}/z on"]
@@ -146,7 +147,7 @@ def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (root / f"{number}").mkdir(parents=True)
         (root / f"{number}" / ".envrc").touch()
     (root / "0" / ".git").touch()
-    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": [], "absent": []}
+    data = ScanScope(roots=(str(root),), names=(ProtectedName(name=".envrc"),))
     said = scan.scan_changes(data, "policy", 0)
     assert len(said) == scan.MOST_LINES + 1
     assert f"{root}/0/.git" in said[0]  # what is worst comes first
@@ -168,7 +169,7 @@ def test_a_directory_that_was_closed_is_looked_into_later(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "root" / "hidden").mkdir(parents=True)
     (tmp_path / "root" / "hidden" / ".git").touch()
-    data = {"roots": [str(tmp_path / "root")], "closed": [], "names": [], "git": [], "absent": []}
+    data = ScanScope(roots=(str(tmp_path / "root"),))
     scandir = os.scandir
 
     def refusing(path: str) -> object:
@@ -295,8 +296,7 @@ def test_a_set_id_file_in_a_directory_that_did_not_change(root: Path, possible: 
     """One that an earlier look found is looked at always; a new one where the sandbox can make some."""
     (root / "sub").mkdir()
     (root / "sub" / "plain").touch()
-    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": [], "absent": []}
-    data |= {"set_id": ["chmod"]} if possible else {}
+    data = ScanScope(roots=(str(root),), names=(ProtectedName(name=".envrc"),), set_id=possible)
     scan.scan_changes(data, "policy", Clock().since())
     clock = Clock()
     while clock.since() <= (root / "sub").lstat().st_ctime_ns:

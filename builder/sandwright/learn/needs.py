@@ -138,11 +138,11 @@ def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> 
 
 def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
     network = bounds.current.network
-    for host, port, refused in record.hosts:
-        if refused:
-            found.asked[(f"{host}:{port}", "host")] = f"refused by the proxy: {refused}"
+    for asked in record.hosts:
+        if asked.refused:
+            found.asked[(f"{asked.host}:{asked.port}", "host")] = f"refused by the proxy: {asked.refused}"
         else:
-            found.hosts.add((host, port))
+            found.hosts.add((asked.host, asked.port))
     for each in record.contacts:
         if each.action == "listen":
             continue

@@ -4,67 +4,80 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
-from sandwright.session import denials
+from sandwright.session.audit import AuditLog
 from sandwright.session.bridged import BridgeLog
-
-if TYPE_CHECKING:  # it imports this module
-    from sandwright.session.run import CommandSession
+from sandwright.session.denial_context import DenialContext
+from sandwright.session.denials import Denial, explain_denial
+from sandwright.session.events import (
+    BridgedCall,
+    RefusedHost,
+    RunCalled,
+    RunEnded,
+    RunRefused,
+    RunStarted,
+    decode_events,
+    read_events,
+)
 
 LOOK = 0.2
-"""Seconds between two looks at what proxy, bridge and launcher have told."""
+"""Seconds between two looks at what proxy, bridge and launcher have reported."""
 
 _MOST_HOSTS = 1000
 """Different hosts that are written down; the sandbox chooses them."""
 
+Hosts = Callable[[], Sequence[RunRefused]]
+
 
 class AuditWriter:
-    """The lines of one run; without an audit log none is written."""
+    """The lines of one run in an open log."""
 
-    def __init__(self, session: CommandSession, say: Callable[[str], None]) -> None:
-        self._session, self._log, self._say = session, session.log, say
+    def __init__(
+        self, log: AuditLog, session: str, context: DenialContext, say: Callable[[str], None]
+    ) -> None:
+        log.session = session
+        self._log, self._context, self._say = log, context, say
         self._bridge: BridgeLog | None = None
-        self._proxied: Callable[[], Mapping[str, int]] | None = None
+        self._proxied: Hosts | None = None
         self._hosts: set[str] = set()
         self._journal, self._read = -1, 0
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
 
     def environment(self) -> dict[str, str]:
-        """What the launcher needs to tell of refusals at once: the name of memory of ours."""
-        if self._log is None or not self._session.native:
-            return {}
+        """What a native launcher needs to report refusals at once: the name of memory of ours."""
         self._journal = os.memfd_create("refused", os.MFD_CLOEXEC)
         return {"SANDWRIGHT_DENIALS_NOW": f"/proc/{os.getpid()}/fd/{self._journal}"}
 
-    def begin(self, bridge: BridgeLog | None, proxied: Callable[[], Mapping[str, int]] | None) -> None:
+    def begin(self, started: RunStarted, bridge: BridgeLog | None, proxied: Hosts | None) -> None:
         """Write that it starts, and what happens from now on. Raise HostError, and nothing is started."""
-        record = self._session.record
-        if self._log is None:
-            return
         self._bridge, self._proxied = bridge, proxied
-        self._log.session = self._session.id
-        told = {name: record[name] for name in ("method", "project", "command", "policy")}
-        self._log.write("start", **told, uid=os.geteuid())
+        self._log.write(
+            "start",
+            method=started.method,
+            project=started.project,
+            command=started.command,
+            policy=started.policy,
+            uid=started.uid,
+        )
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def finish(self, status: int | None, denied: Mapping[str, int] | None) -> None:
+    def finish(self, ended: RunEnded, hosts: Sequence[RunRefused], refusals: Path) -> None:
         """Write that it has ended; say the head. What can't be written is said.
 
-        `denied` is all that the proxy refused: its log went with it.
+        `hosts` is all that the proxy refused: its log went with it. The launcher wrote `refusals`.
         """
-        if self._log is None or self._thread is None:
+        if self._thread is None:
             return
         self._over.set()
         self._thread.join()
         self._attempt(self._look)
-        self._attempt(lambda: self._refused_by_proxy(denied or {}))
-        self._attempt(lambda: self._repeated(denied or {}))
-        self._attempt(lambda: self._end(status))
+        self._attempt(lambda: self._refused_by_proxy(hosts))
+        self._attempt(lambda: self._repeated(hosts, refusals))
+        self._attempt(lambda: self._end(ended))
         self._log.close()
         if self._journal >= 0:
             os.close(self._journal)
@@ -85,51 +98,69 @@ class AuditWriter:
             self._say(f"the audit log lacks something of this run: {error}")
 
     def _look(self) -> None:
-        """Write what launcher and bridge have told of since the last look."""
-        assert self._log is not None
-        for each in self._filtered():
-            self._log.write("refused", **_refusal(each))
-        for fields in self._bridge.new() if self._bridge else ():
-            self._log.write(str(fields.pop("event")), **fields)
+        """Write what launcher and bridge have reported since the last look."""
+        for event in self._journaled():
+            if isinstance(event, RunRefused):
+                _write_denial(self._log, "refused", explain_denial(event, self._context))
+        for call in self._bridge.new() if self._bridge else ():
+            _write_call(self._log, call)
 
-    def _refused_by_proxy(self, hosts: Iterable[str]) -> None:
-        assert self._log is not None
-        for host in hosts:
+    def _refused_by_proxy(self, hosts: Iterable[RunRefused]) -> None:
+        for host in map(_host, hosts):
             if host not in self._hosts and len(self._hosts) < _MOST_HOSTS:
                 self._hosts.add(host)
                 self._log.write("refused", by="proxy", host=host)
 
-    def _filtered(self) -> Iterator[dict[str, Any]]:
-        """What the launcher has told of since the last look: each kind of refusal, when it happens first."""
+    def _journaled(self) -> Iterable[object]:
+        """What the launcher has reported since the last look: each kind of refusal, when it happens first."""
         if self._journal < 0:
-            return
+            return ()
         content = os.pread(self._journal, 1 << 20, self._read)
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
-        decided: Any = self._session.prepared.decided
-        yield from denials.parsed(whole.decode("ascii"), decided)
+        return decode_events(whole)
 
-    def _repeated(self, denied: Mapping[str, int]) -> None:
+    def _repeated(self, hosts: Sequence[RunRefused], refusals: Path) -> None:
         """What happened more than once, and how many hosts were left out."""
-        assert self._log is not None
-        asked: Any = self._session.denials
-        for each in denials.collect_denials(asked["file"], asked["decided"]):
-            if each["kind"] != "omitted" and int(str(each["count"])) > 1:
-                self._log.write("repeated", **_refusal(each), count=each["count"])
-        for host, count in denied.items():
-            if host in self._hosts and count > 1:
-                self._log.write("repeated", by="proxy", host=host, count=count)
-        if len(denied) > _MOST_HOSTS:
-            self._log.write("omitted", by="proxy", hosts=len(denied) - _MOST_HOSTS)
+        for event in read_events(refusals):
+            if isinstance(event, RunRefused) and event.count > 1:
+                denial = explain_denial(event, self._context)
+                _write_denial(self._log, "repeated", denial, count=event.count)
+        for each in hosts:
+            if _host(each) in self._hosts and each.count > 1:
+                self._log.write("repeated", by="proxy", host=_host(each), count=each.count)
+        if len(hosts) > _MOST_HOSTS:
+            self._log.write("omitted", by="proxy", hosts=len(hosts) - _MOST_HOSTS)
 
-    def _end(self, status: int | None) -> None:
-        assert self._log is not None
-        self._say(self._log.end(status, time.time() - self._session.began))
+    def _end(self, ended: RunEnded) -> None:
+        self._say(self._log.end(ended.status, ended.seconds))
         if not self._log.in_place():
             self._say(f"audit log {self._log.path}: another file is there now")
 
 
-def _refusal(each: dict[str, Any]) -> dict[str, object]:
-    """The fields of a line about what the launcher has told of."""
-    by = "launcher" if each["kind"] == "connect" else "filter"
-    return {"by": by, **{name: each[name] for name in ("kind", "what", "error", "field", "source")}}
+def _host(event: RunRefused) -> str:
+    return event.what.host if isinstance(event.what, RefusedHost) else ""
+
+
+def _write_denial(log: AuditLog, event: str, denial: Denial, **more: object) -> None:
+    """A line about what the launcher has reported."""
+    by = "launcher" if denial.kind == "connect" else "filter"
+    log.write(
+        event,
+        by=by,
+        kind=denial.kind,
+        what=denial.what,
+        error=denial.error,
+        field=denial.field,
+        source=denial.source,
+        **more,
+    )
+
+
+def _write_call(log: AuditLog, event: RunCalled | RunRefused) -> None:
+    """A line about a call of the bridge, without what the bridge doesn't know."""
+    call = event.what
+    assert isinstance(call, BridgedCall)
+    known = {name: value for name, value in vars(call).items() if value is not None}
+    arguments = {"arguments": list(call.arguments)} if call.arguments is not None else {}
+    log.write("call" if isinstance(event, RunCalled) else "refused", **{"by": "bridge", **known, **arguments})

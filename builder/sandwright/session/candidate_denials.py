@@ -1,78 +1,70 @@
-"""Which lines of a run's record may be of paths that were refused: the policy is needed for these alone.
+"""Which recorded accesses may have been refused: the policy is resolved again for these alone.
 
 `session.explained` judges them. What is left out here was refused by no rule: the rule for the path's
-nearest listed place lets it be read, and nothing was to be changed, or lets it be written, and no protected
-name is on the way. There are few imports, as most runs are refused nothing.
+nearest listed ancestor lets it be read, and nothing was to be changed, or lets it be written, and no
+protected name is on the way.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from sandwright.documents import strictjson
+from sandwright.session.access_log import CHANGES, Access, LogEnd, UnresolvedCalls, entries
+from sandwright.session.denial_context import Grant, PathContext
 
-_CHANGES = ("write", "create", "remove")
-_MOST_LINES = 20_000
-"""Paths that are looked at, of as many as a program inside may choose within the launcher's 64 MB."""
+_MOST = 20_000
+"""Paths that are judged, of as many as a program inside may choose within the launcher's 64 MB."""
 
 
-def candidate_denials(file: str, places: dict[str, Any]) -> tuple[list[str], int]:
-    """The lines that may tell of a refusal, and how many calls with paths are unknown.
+def candidate_denials(file: Path, context: PathContext) -> tuple[list[Access], int]:
+    """The accesses that may have been refused, and how many calls with paths are unknown.
 
-    `places` is of `session.denial_context`. Raise OSError, and ValueError, KeyError or TypeError for what is
-    no record.
+    Raise OSError, and ValueError, KeyError, TypeError or AttributeError for what is no log.
     """
-    lines: list[str] = []
+    found: list[Access] = []
     unknown, whole = 0, False
-    names = _by_component(places["names"])
-    with Path(file).open("rb") as opened:
-        for line in opened:
-            data = strictjson.loads_record(line)
-            if "path" in data:
-                if not _is_suspect(data, places, names):
-                    continue
-                if len(lines) < _MOST_LINES:
-                    lines.append(line.decode("ascii").rstrip("\n"))
+    names = _by_component(context.names)
+    with file.open("rb") as opened:
+        for each in entries(opened):
+            if isinstance(each, Access) and _is_candidate(each, context, names):
+                if len(found) < _MOST:
+                    found.append(each)
                 else:
                     unknown += 1
-            elif "unresolved" in data:
-                unknown += int(data["unresolved"])
-            elif "end" in data:
-                whole, unknown = True, unknown + int(data["dropped"])
+            elif isinstance(each, UnresolvedCalls):
+                unknown += each.count
+            elif isinstance(each, LogEnd):
+                whole, unknown = True, unknown + each.dropped
     if not whole:
         raise ValueError("it has no end")
-    return lines, unknown
+    return found, unknown
 
 
-def _by_component(names: list[str]) -> dict[str, list[str]]:
+def _by_component(names: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(name.partition("/")[0], []).append(name)
     return found
 
 
-def _is_suspect(data: dict[str, Any], places: dict[str, Any], names: dict[str, list[str]]) -> bool:
-    path = data.get("real", data["path"])
-    if not path.isascii():
-        path = os.fsdecode(path.encode("latin-1"))
-    place = _nearest(path, places)
-    if place in ("read", "write") and not any(each in _CHANGES for each in data["kinds"]):
+def _is_candidate(access: Access, context: PathContext, names: dict[str, list[str]]) -> bool:
+    path, grant = access.real, _nearest(access.real, context)
+    if grant in ("read", "write") and not access.kinds & CHANGES:
         return False
-    if place == "write":
+    if grant == "write":
         return any(f"/{each}/" in f"{path}/" for part in path.split("/") for each in names.get(part, ()))
-    return place != "private"
+    return grant != "private"
 
 
-def _nearest(path: str, places: dict[str, Any]) -> str:
-    """What the policy's rules say at the nearest place at or above a path; empty where none says anything."""
-    for table in (places["rules"], places["startup"]):
+def _nearest(path: str, context: PathContext) -> Grant:
+    """What the rules say at or above a path; empty where none says anything."""
+    for table in (context.rules, context.startup):
         at = path
         while at:
             if at in table:
-                return str(table[at])
+                return table[at]
             at = at.rpartition("/")[0]
         if "/" in table:
-            return str(table["/"])
+            return table["/"]
     return ""

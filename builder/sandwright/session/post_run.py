@@ -1,24 +1,28 @@
 """What is done when a run has ended: its record goes, and what it left that the host may run is named.
 
 The native launcher executes this program (`post_run_argv`) when nothing of the run is left: so no Python is
-there while the command runs. It is all that is done then, in as few imports as that takes; runs import this
-too, so only an end imports what only an end needs.
+there while the command runs. It runs without site-packages (`-S`), so it imports the standard library and
+sandwright only.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations, which costs milliseconds
 import os
+import signal
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
-from sandwright.documents import strictjson
+from sandwright.documents.record import decode_record
+from sandwright.errors import SandwrightError
+from sandwright.session import absent_guard
+from sandwright.session.denials import Denial, OmittedDenials, collect_denials, report_denials
+from sandwright.session.events import RunEnded, RunRefused, read_events
+from sandwright.session.scan import scan_changes
+from sandwright.session.session_record import PostRun, SessionRecord
+from sandwright.session.telemetry import report_telemetry
 from sandwright.visible import say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.post_run import main; main()"
 
@@ -54,7 +58,7 @@ def post_run_argv(record: str) -> list[str]:
 
     Nothing of the environment leads Python elsewhere, and it reads no settings of the site's (`-I -S`).
     """
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = str(Path(__file__).absolute().parents[2])
     quiet = ["-B"] * sys.dont_write_bytecode
     return [sys.executable, "-I", "-S", *quiet, "-X", "utf8", "-c", _CODE, root, record]
 
@@ -70,110 +74,90 @@ def can_exec_post_run(directory: str) -> bool:
 
 def main() -> None:
     """Do it, and exit with the run's status, whatever happens."""
-    file, status = sys.argv[2], int(sys.argv[3])
+    file, status = Path(sys.argv[2]), int(sys.argv[3])
     try:
-        with open(file, "rb") as opened:
-            record = strictjson.loads_record(opened.read())
-        record["after"]["denials"].setdefault("file", f"{file.removesuffix('.json')}.denials")
-        os.unlink(file)
-        _hear_signals()
-        report_run(record, status, say)
+        record = decode_record(SessionRecord, file.read_bytes())
+        file.unlink()
+        _unblock_signals()
+        report_run(record, status, say, refusals=file.with_suffix(".denials"))
     except KeyboardInterrupt:
         pass
     except Exception as fault:  # noqa: BLE001 - the run's status is what counts
-        _said([f"what the run left was not looked at: {fault}"], say)
+        _say_all([f"what the run left was not looked at: {fault}"], say)
     finally:
         os._exit(status)
 
 
 def report_run(
-    record: Any,  # noqa: ANN401 - JSON
+    record: SessionRecord,
     status: int | None,
     tell: Callable[[str], None],
-    denials: dict[str, int] | None = None,
-    called: dict[tuple[str, str], int] | None = None,
+    *,
+    refusals: Path,
+    hosts: Sequence[RunRefused] | None = None,
+    calls: Sequence[RunRefused] = (),
+    paths: Sequence[Denial | OmittedDenials] = (),
 ) -> None:
-    """Tell of a run where its record wants that, and say what it left that programs of the host may run.
+    """Append the run to telemetry where its record wants that, and say what it left and was refused.
 
-    The status is None when nothing was started; `denials` are those of a proxy that was beside it, `called`
-    those of a bridge: each call, with the reason.
+    The status is None when nothing was started. The launcher wrote `refusals`; `hosts` were refused by a
+    proxy that ran beside it, None without one, `calls` by a bridge, `paths` are those of `--explain-denials`.
     """
-    after = record["after"]
-    since = Clock(*record["clock"]).since()
+    report, since = record.after, Clock(*record.clock).since()
+    ended = RunEnded(status=status, seconds=time.time() - record.began)
     found = [
-        *_unless_faulty(lambda: _report(record, status, denials)),
-        *_unless_faulty(lambda: _left(after, since)),
-        *_elsewhere(after["elsewhere"]),
-        *_refused(after["denials"], denials, called, tell),
-        *(after["hint"][:1] if status or (status == 0 and after["hint"][1:] == [True]) else []),
+        *_unless_faulty(lambda: report_telemetry(record, ended, hosts, span=is_traced())),
+        *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
+        *(absent_guard.end(report.guard) if report.guard else []),
+        *_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
     ]
-    _said(found, tell)
+    if report.hint and (status or (status == 0 and report.hint.always)):
+        found.append(report.hint.text)
+    _say_all(found, tell)
 
 
-def _left(after: Any, since: int) -> list[str]:  # noqa: ANN401 - JSON
-    from sandwright.session.scan import scan_changes  # noqa: PLC0415 - runs need none of it
-
-    return scan_changes(after["places"], after["policy"], since)
-
-
-def _elsewhere(file: str) -> list[str]:
-    if not file:
-        return []
-    from sandwright.session import absent_guard  # noqa: PLC0415 - few runs have it
-
-    return absent_guard.end(file)
-
-
-def _refused(
-    asked: Any,  # noqa: ANN401 - JSON
-    proxied: dict[str, int] | None,
-    called: dict[tuple[str, str], int] | None,
+def _denials(
+    report: PostRun,
+    refusals: Path,
+    others: Iterable[RunRefused],
+    paths: Sequence[Denial | OmittedDenials],
     tell: Callable[[str], None],
 ) -> list[str]:
-    if not (proxied or called or asked["paths"]) and not os.path.lexists(asked["file"]):
-        return []
-    from sandwright.session.denials import report_denials  # noqa: PLC0415 - only where something was refused
+    """Report what was refused; give what went wrong."""
+    try:
+        found = [*collect_denials([*read_events(refusals), *others], report.context), *paths]
+        return report_denials(found, to=report.denials, quiet=report.quiet, say=tell) if found else []
+    except (OSError, ValueError, LookupError) as fault:
+        return [f"what was refused can't be told: {fault}"]
+    finally:
+        refusals.unlink(missing_ok=True)
 
-    return report_denials(asked, proxied, called, tell)
 
-
-def _said(lines: Iterable[str], say: Callable[[str], None]) -> None:
+def _say_all(lines: Iterable[str], tell: Callable[[str], None]) -> None:
     """Say them, as long as somebody listens."""
     try:
         for line in lines:
-            say(line)
+            tell(line)
     except OSError:
         pass
 
 
-def _unless_faulty(work: Callable[[], list[str]]) -> list[str]:
-    """What it gives, or the message of its error."""
+def _unless_faulty(work: Callable[[], list[str] | None]) -> list[str]:
+    """The lines of some work, or the message of its error."""
     try:
-        return work()
-    except Exception as fault:
-        from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
-
-        if not isinstance(fault, SandwrightError):
-            raise
+        return work() or []
+    except SandwrightError as fault:
         return [str(fault)]
 
 
-def _report(record: Any, status: int | None, denials: dict[str, int] | None) -> list[str]:  # noqa: ANN401
-    if record["after"]["telemetry"] or traced():
-        from sandwright.session.telemetry import tell  # noqa: PLC0415 - only where somebody listens
-
-        tell(record, status, denials, span=traced())
-    return []
-
-
-def traced() -> bool:
+def is_traced() -> bool:
     """Whether OpenTelemetry listens: its exporters are in the process of the run."""
     return "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)
 
 
-def _hear_signals() -> None:
+def _unblock_signals() -> None:
     """Let Ctrl-C end it: the launcher left signals blocked, and those that came were for the command."""
-    blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
-    while blocked and _signal.sigtimedwait(blocked, 0):
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    while blocked and signal.sigtimedwait(blocked, 0):
         pass
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, blocked)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
