@@ -133,6 +133,16 @@ def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
     pages.write(found)
 
 
+@task
+def docs_site(c: Context) -> None:
+    """Build the documentation site into build/docs-site; a dead link or any other warning is an error.
+
+    It needs the extra `docs`: `pip install -e '.[docs]'`.
+    """
+    _python(c, "-m sphinx --quiet --nitpicky --fail-on-warning --keep-going docs build/docs-site")
+    sys.stdout.write("build/docs-site/index.html\n")
+
+
 CONSTRAINTS = {"ci": (".[test,release,keyless,kubernetes]", False), "signing": (".[release]", True)}
 """Files of .ci/constraints/: what they are for, and whether with hashes, of the wheels for this machine."""
 
@@ -159,6 +169,6 @@ def _pinned(package: dict[str, Any], *, hashed: bool) -> str:
     return f"{about['name'].lower()}=={about['version']}" + f" --hash=sha256:{digest}" * hashed + "\n"
 
 
-namespace = Collection(style, pytest, test, bench, docs, constraints)
+namespace = Collection(style, pytest, test, bench, docs, docs_site, constraints)
 for _task in product.tasks.values():
     namespace.add_task(_task)
