@@ -44,7 +44,7 @@ def loosened(
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
     place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
-    return Loosened(place, said, [one_line(str(each)) for each in found])
+    return Loosened(place, said, tuple(one_line(str(each)) for each in found))
 
 
 def _resolved(
