@@ -18,6 +18,7 @@ from sandwright.errors import UsageError
 from sandwright.git import history
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.render import render_bwrap
+from sandwright.policy.facts import HostEntry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 
@@ -205,7 +206,7 @@ def test_seatbelt_for_a_linux_host_says_so(project: Path) -> None:
     assert "run `sandwright facts` on the Mac, and give its output with --facts" in rendered.stderr
     facts = HostFacts(os="darwin", home="/Users/u", project="/Users/u/p", platform="darwin/arm64")
     named = {path for path, _ in Policy.load(project / "sandbox.yaml").named_paths(facts)}
-    facts = replace(facts, named=tuple(sorted(named)))
+    facts = replace(facts, absent=tuple(sorted(named)), entries={"/": HostEntry("file")})
     (project.parent / "mac.json").write_text(facts.to_json())
     assert _run(*words, "--facts", "../mac.json", cwd=project).stderr == ""
 

@@ -105,7 +105,7 @@ def _render(project: Path) -> None:
 
 
 def _denials(_: Path) -> None:
-    if wrong := denials.write("link/denials", [{"kind": "path"}]):
+    if wrong := denials.append_denials("link/denials", [denials.OmittedDenials(1)]):
         raise HostError(wrong)
 
 

@@ -18,10 +18,9 @@ import pytest
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.progress import SILENT
-from sandwright.runtime.contract import PREFIX
 from sandwright.runtime.engine import LABEL
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import _identity, _records, scratch_directory, stale_directories
+from sandwright.runtime.scratch import PREFIX, _identity, _records, scratch_directory, stale_directories
 from sandwright.runtime.sweep import sweep
 from small_image import PYTHON, SmallImage
 

@@ -14,7 +14,7 @@ from sandwright import process
 from sandwright.engines.docker import answers
 from sandwright.errors import HostError
 from sandwright.mountinfo import unmount_below
-from sandwright.setup import how_to_get
+from sandwright.setup.requirements import how_to_get
 
 _LOOK = 0.1
 _END = 30.0

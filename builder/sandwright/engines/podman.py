@@ -35,7 +35,7 @@ from sandwright.errors import BuildError, CommandFailed, HostError, IntegrityErr
 from sandwright.host import MachineFacts
 from sandwright.outputs import disk_errors
 from sandwright.progress import ProgressStep
-from sandwright.setup import how_to_get
+from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import own
 from sandwright.watchdog import Ended, base_environment, kill_all, run_bounded
 

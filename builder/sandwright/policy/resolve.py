@@ -129,7 +129,8 @@ def _filesystem(
     startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
+    protected = tuple(guarded(names, facts))
+    own = tuple(_own_files(files, facts.closed()))  # this checkout may be elsewhere than the recorded one
     closed = tuple(reserved_rules(facts))
     rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
     rules += rules_in_force(closed, before, facts)

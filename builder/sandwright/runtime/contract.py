@@ -12,9 +12,6 @@ from typing import BinaryIO, Protocol
 from sandwright.host import MachineFacts
 from sandwright.watchdog import Ended
 
-PREFIX = "sandwright-smoke-"
-"""What every name we give to a container, an image or a directory begins with."""
-
 WriteArchive = Callable[[BinaryIO, str], None]
 
 

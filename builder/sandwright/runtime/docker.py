@@ -11,8 +11,9 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.lazy import load
-from sandwright.runtime.contract import PREFIX, Session, Variant
+from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import LABEL, EngineSession
+from sandwright.runtime.scratch import PREFIX
 
 # The SDK takes longer to import than most starts by another runtime.
 _CONNECT = "sandwright.engines.docker:connect_docker"

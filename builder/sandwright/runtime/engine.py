@@ -14,7 +14,8 @@ from typing import Any
 
 from sandwright.engines.contract import ContainerSpec, Engine
 from sandwright.runtime.bundles import read_config
-from sandwright.runtime.contract import PREFIX, RunAs, Start, StartableImage
+from sandwright.runtime.contract import RunAs, Start, StartableImage
+from sandwright.runtime.scratch import PREFIX
 from sandwright.watchdog import Ended
 
 LABEL = "sandwright.smoke"

@@ -13,8 +13,8 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config, prepare, read_config, root_of
-from sandwright.runtime.contract import PREFIX, Session, Start, Variant
-from sandwright.runtime.scratch import state_directory
+from sandwright.runtime.contract import Session, Start, Variant
+from sandwright.runtime.scratch import PREFIX, state_directory
 from sandwright.watchdog import Ended, run_bounded
 
 _CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from sandwright.engines.podman import PodmanEngine, containers_conf
 from sandwright.host import MachineFacts
-from sandwright.runtime.contract import PREFIX, Session, Variant
+from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
+from sandwright.runtime.scratch import PREFIX
 from sandwright.signalling import kill, own
 from sandwright.watchdog import base_environment, end_all
 

@@ -5,54 +5,63 @@ record stays, and no further run of the policy starts until somebody has removed
 that is killed leaves its record, too.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
 from sandwright import places
-from sandwright.documents import strictjson
-from sandwright.session.left_behind import PLACEHOLDER, printable
-from sandwright.signalling import identity, liveness
+from sandwright.documents.record import decode_record, encode_record
+from sandwright.session.scan import PLACEHOLDER, printable
+from sandwright.signalling import ProcessIdentity, identity, liveness
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardRecord:
+    """A run, by its process, and the names that are not there while it goes on."""
+
+    process: ProcessIdentity
+    policy: str
+    absent: tuple[str, ...]
+
+    def made(self) -> list[str]:
+        """The names that are there now."""
+        return [path for path in self.absent if _is_there(path)]
 
 
 def check(policy: str) -> None:
     """Raise HostError when a run of this policy made such a name, and nobody has looked at it yet."""
-    folder = _folder()
     try:
-        files = list(Path(folder).iterdir())
+        files = list(Path(_folder()).iterdir())
     except OSError:
         return
-    for each in files:
-        file = str(each)
-        data = _read(file)
-        if data.get("policy") != policy:
+    for file in files:
+        record = _read(file)
+        if record is None or record.policy != policy:
             continue
-        made = _made(data.get("absent"))
-        if made:
-            raise places.error(*lines(made, file), "nothing was run")
-        if liveness(data) == "ended":
-            _forget(file)
+        if made := record.made():
+            raise places.error(*lines(made, str(file)), "nothing was run")
+        if liveness(record.process) == "ended":
+            file.unlink(missing_ok=True)
 
 
-def begin(session: str, policy: str, absent: list[str]) -> str:
+def begin(session: str, policy: str, absent: Sequence[str]) -> str:
     """Record a run of this process, and give the file; empty where nothing has to be. Raise HostError."""
     if not absent:
         return ""
-    folder = places.private(_folder())
-    file = str(Path(folder, f"{session}.json"))
-    data = {**identity(), "policy": policy, "absent": absent}
-    places.write(file, strictjson.dumps(data))
+    file = str(Path(places.private(_folder()), f"{session}.json"))
+    record = GuardRecord(process=identity(), policy=policy, absent=tuple(absent))
+    places.write(file, encode_record(record))
     return file
 
 
 def end(file: str) -> list[str]:
     """What to say of the names that were made; without any the record goes."""
-    made = _made(_read(file).get("absent"))
+    record = _read(Path(file))
+    made = record.made() if record else []
     if not made:
-        _forget(file)
+        Path(file).unlink(missing_ok=True)
     return lines(made, file) if made else []
 
 
@@ -62,10 +71,6 @@ def lines(made: Iterable[str], file: str) -> list[str]:
         f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
     ]
     return [*said, f"look at it, then remove it; or keep it: rm {quote(printable(file))}"]
-
-
-def _made(absent: object) -> list[str]:
-    return [path for path in absent if _is_there(path)] if isinstance(absent, list) else []
 
 
 def _is_there(path: str) -> bool:
@@ -82,14 +87,8 @@ def _folder() -> str:
     return str(Path(places.cache(), "elsewhere"))
 
 
-def _read(file: str) -> dict[str, object]:
+def _read(file: Path) -> GuardRecord | None:
     try:
-        with Path(file).open("rb") as opened:
-            data = strictjson.loads_record(opened.read())
+        return decode_record(GuardRecord, file.read_bytes())
     except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _forget(file: str) -> None:
-    Path(file).unlink(missing_ok=True)
+        return None

@@ -13,16 +13,14 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 
 from sandwright import digests, places
 from sandwright.documents import strictjson
 from sandwright.folding import folded_name
-from sandwright.session import apart
-from sandwright.session.writable_tree import GIT_PARTS, WritablePlaces
-
-TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from sandwright.inputs import InputTracker
+from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
+from sandwright.session.scan_scope import GIT_PARTS, ScanRules, ScanScope
 
 MOST_NAMES = 2_000_000
 MOST_SECONDS = 3.0
@@ -45,7 +43,7 @@ _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
 
 
-def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
+def scan_changes(scope: ScanScope, policy: str, since: int) -> list[str]:
     """A line for each thing below the writable paths that is new or changed since a time, the worst first.
 
     `policy` is the file whose runs it is about. The lines are printable. A file system that doesn't answer is
@@ -55,13 +53,13 @@ def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     found: list[str] = []
     while len(silent) < MOST_SILENT:
         try:
-            looks = lambda tell: _looked(data, policy, since, silent, tell)  # noqa: E731
-            found = apart.done(looks, MOST_SECONDS + _PATIENCE)
+            looks = lambda tell: _scanned(scope, policy, since, silent, tell)  # noqa: E731
+            found = run_in_child(looks, MOST_SECONDS + _PATIENCE)
             break
-        except apart.SilentError as fault:
-            if fault.told in silent:
+        except UnresponsiveFilesystem as fault:
+            if fault.path in silent:
                 break
-            silent.append(fault.told)
+            silent.append(fault.path)
     return found + [f"{_MISSED}: the file system of {printable(path)} doesn't answer" for path in silent]
 
 
@@ -70,21 +68,21 @@ def known_file(policy: str) -> str:
     return os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
 
 
-def _looked(
-    data: dict[str, list[str]], policy: str, since: int, silent: list[str], tell: Callable[[str], None]
+def _scanned(
+    scope: ScanScope, policy: str, since: int, silent: list[str], tell: Callable[[str], None]
 ) -> list[str]:
     """The same, in this process, without what doesn't answer; tell of each file system before it is asked."""
     file = known_file(policy)
     tell(file)
-    looking = _Look(WritablePlaces(data), since, _read(file), silent, tell)
-    looking.run()
-    looking.enter()
-    if looking.stopped:  # the rest is known no less than before
-        looking.seen = {**looking.before, **looking.seen}
-    if looking.seen != looking.before:
+    scan = _Scan(ScanRules(scope), since, _read(file), silent, tell)
+    scan.run()
+    scan.enter()
+    if scan.stopped:  # the rest is known no less than before
+        scan.seen = {**scan.before, **scan.seen}
+    if scan.seen != scan.before:
         places.private(os.path.dirname(file))
-        places.write(file, strictjson.dumps(looking.seen))
-    return looking.lines()
+        places.write(file, strictjson.dumps(scan.seen))
+    return scan.lines()
 
 
 def _read(file: str) -> dict[str, str]:
@@ -114,12 +112,12 @@ class _Directory:
         self.owner = owner
 
 
-class _Look:
+class _Scan:
     """One look. `before` and `seen` are repositories and directories that can't be read, by identity."""
 
     def __init__(
         self,
-        where: WritablePlaces,
+        where: ScanRules,
         since: int,
         before: dict[str, str],
         silent: list[str],
@@ -131,7 +129,7 @@ class _Look:
         self._told = ""
         self._mounts = _mounts() | where.roots.keys()
         now = int(time.time())
-        full = where.set_id or not 0 <= now - int(before.get(_FULL) or 0) < _DAY
+        full = where.scope.set_id or not 0 <= now - int(before.get(_FULL) or 0) < _DAY
         self._quick = not full
         self.seen: dict[str, str] = {_FULL: str(now) if full else before[_FULL]}
         self.stopped = ""
@@ -191,8 +189,6 @@ class _Look:
 
     def _entries(self, tree: str, index: str) -> None:
         """Look at the entries of an index that are other repositories."""
-        from sandwright.inputs import InputTracker  # noqa: PLC0415 - rarely needed
-
         for link in InputTracker().gitlinks(index):
             path = os.path.normpath(f"{tree}/{link}")
             if not path.startswith(f"{tree}/"):
@@ -206,7 +202,7 @@ class _Look:
 
     def lines(self) -> list[str]:
         """What was found."""
-        told = self._where.absent
+        told = self._where.scope.absent
         found = sorted((rank, path, what) for path, (rank, what) in self._found.items() if path not in told)
         said = [f"{_NEW}: {printable(path)}: {what}" for _, path, what in found[:MOST_LINES]]
         if len(found) > MOST_LINES:

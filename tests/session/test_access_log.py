@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import UsageError
-from sandwright.session.records import Access, Contact, Record, lines, parse, read
+from sandwright.session.access_log import Access, AccessLog, Contact, RequestedHost, lines, parse, read
 
-WHOLE = Record(
+WHOLE = AccessLog(
     accesses=(
         Access("/a b/\n- /etc", "/a b/\n- /etc", "absent", frozenset({"create", "write"})),
         Access("/l/\udcff", "/r/\udcff", "file", frozenset({"read"})),
     ),
     contacts=(Contact("connect", "tcp", "192.0.2.1", 443), Contact("connect", "unix", "/s/\udc80", 0)),
     calls=frozenset({101}),
-    hosts=frozenset({("example.org", 443, ""), ("other.example", 80, "host")}),
+    hosts=frozenset({RequestedHost("example.org", 443, ""), RequestedHost("other.example", 80, "host")}),
     seen=7,
     dropped=2,
     unresolved=1,

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.session import after, left_behind
-from sandwright.session.after import Clock
+from sandwright.session import post_run, scan
+from sandwright.session.post_run import Clock
+from sandwright.session.scan_scope import ProtectedName, ScanScope
 from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap", "git")
@@ -77,8 +78,8 @@ def furnish(root: Path) -> None:
 
 def _look(root: Path, since: int) -> list[str]:
     names = [".vscode", ".envrc", ".bashrc", ".claude/settings.json", ".claude/agents", "sandbox.yaml"]
-    data = {"roots": [str(root)], "closed": [], "names": names, "git": [], "absent": []}
-    return left_behind.look(data, "policy", since)
+    data = ScanScope(roots=(str(root),), names=tuple(ProtectedName(name=each) for each in names))
+    return scan.scan_changes(data, "policy", since)
 
 
 @pytest.mark.parametrize("act", ACTS)
@@ -125,7 +126,7 @@ def _said(errors: bytes) -> list[str]:
 
 
 def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_behind, "MOST_NAMES", 20)
+    monkeypatch.setattr(scan, "MOST_NAMES", 20)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "root"
     (root / "z" / "deep").mkdir(parents=True)
@@ -133,8 +134,8 @@ def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (root / "z" / f"{number}").touch()
     (root / "tool").touch()
     (root / "tool").chmod(0o4755)
-    data = {"roots": [str(root)], "closed": [], "names": [], "git": [], "absent": []}
-    said = left_behind.look(data, "policy", 0)
+    data = ScanScope(roots=(str(root),))
+    said = scan.scan_changes(data, "policy", 0)
     assert said[0].startswith(f"new or changed while it ran: {root}/tool: a set-user-id")
     assert said[1:] == [f"not everything was looked at: it was too much from {root}/z on"]
 
@@ -146,16 +147,16 @@ def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (root / f"{number}").mkdir(parents=True)
         (root / f"{number}" / ".envrc").touch()
     (root / "0" / ".git").touch()
-    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": [], "absent": []}
-    said = left_behind.look(data, "policy", 0)
-    assert len(said) == left_behind.MOST_LINES + 1
+    data = ScanScope(roots=(str(root),), names=(ProtectedName(name=".envrc"),))
+    said = scan.scan_changes(data, "policy", 0)
+    assert len(said) == scan.MOST_LINES + 1
     assert f"{root}/0/.git" in said[0]  # what is worst comes first
     assert said[-1] == "new or changed while it ran: 11 more like these"
 
 
 def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000_000_000_000]
-    monkeypatch.setattr(after, "_now", lambda: now[0])
+    monkeypatch.setattr(post_run, "_now", lambda: now[0])
     clock = Clock()
     now[0] -= 500_000_000_000
     assert clock.since() <= now[0]
@@ -168,7 +169,7 @@ def test_a_directory_that_was_closed_is_looked_into_later(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "root" / "hidden").mkdir(parents=True)
     (tmp_path / "root" / "hidden" / ".git").touch()
-    data = {"roots": [str(tmp_path / "root")], "closed": [], "names": [], "git": [], "absent": []}
+    data = ScanScope(roots=(str(tmp_path / "root"),))
     scandir = os.scandir
 
     def refusing(path: str) -> object:
@@ -178,11 +179,11 @@ def test_a_directory_that_was_closed_is_looked_into_later(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "scandir", refusing)
-        said = left_behind.look(data, "policy", 0)
+        said = scan.scan_changes(data, "policy", 0)
         assert [line for line in said if "hidden: can't be looked into: Permission denied" in line]
     later = Clock().since() + 10**12
-    assert [line for line in left_behind.look(data, "policy", later) if "hidden/.git" in line]
-    assert left_behind.look(data, "policy", later) == []
+    assert [line for line in scan.scan_changes(data, "policy", later) if "hidden/.git" in line]
+    assert scan.scan_changes(data, "policy", later) == []
 
 
 def test_one_that_the_index_has_is_said_to_be_entered(project: Project) -> None:
@@ -295,15 +296,14 @@ def test_a_set_id_file_in_a_directory_that_did_not_change(root: Path, possible: 
     """One that an earlier look found is looked at always; a new one where the sandbox can make some."""
     (root / "sub").mkdir()
     (root / "sub" / "plain").touch()
-    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": [], "absent": []}
-    data |= {"set_id": ["chmod"]} if possible else {}
-    left_behind.look(data, "policy", Clock().since())
+    data = ScanScope(roots=(str(root),), names=(ProtectedName(name=".envrc"),), set_id=possible)
+    scan.scan_changes(data, "policy", Clock().since())
     clock = Clock()
     while clock.since() <= (root / "sub").lstat().st_ctime_ns:
         clock = Clock()
     (root / "owned").write_text("other")
     (root / "owned").chmod(0o4755)
     (root / "sub" / "plain").chmod(0o4755)
-    said = "\n".join(left_behind.look(data, "policy", clock.since()))
+    said = "\n".join(scan.scan_changes(data, "policy", clock.since()))
     assert f"{root}/owned: a set-user-id" in said
     assert (f"{root}/sub/plain: a set-user-id" in said) is possible

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +52,54 @@ class Contact:
 
 
 @dataclass(frozen=True)
-class Record:
-    """All of one run. `hosts` are host, port, and why the proxy refused it, empty where it let it through."""
+class RequestedHost:
+    """A host that the proxy was asked for, and why it refused that, empty where it didn't."""
+
+    host: str
+    port: int
+    refused: str
+
+
+@dataclass(frozen=True)
+class AccessLog:
+    """All of one run. `calls` are numbers of system calls; `seen` counts calls with paths."""
 
     accesses: tuple[Access, ...] = ()
     contacts: tuple[Contact, ...] = ()
     calls: frozenset[int] = frozenset()
-    hosts: frozenset[tuple[str, int, str]] = frozenset()
+    hosts: frozenset[RequestedHost] = frozenset()
     seen: int = 0
     dropped: int = 0
     unresolved: int = 0
-    whole: bool = field(default=False)
+    whole: bool = False
 
 
-def read(file: Path) -> Record:
+@dataclass(frozen=True)
+class RecordedCall:
+    """A system call that `strict` doesn't allow."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class UnresolvedCalls:
+    """Calls of which nobody could tell what they name."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The last line."""
+
+    calls: int
+    dropped: int
+
+
+Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogEnd
+
+
+def read(file: Path) -> AccessLog:
     """The record in a file. Raise UsageError for what is none."""
     try:
         with file.open(encoding="ascii") as opened:
@@ -76,37 +110,41 @@ def read(file: Path) -> Record:
         raise UsageError(f"{file} is no record of a run: {fault}") from fault
 
 
-def parse(lines: Iterable[str]) -> Record:
-    """The record that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
-    accesses, contacts, calls, hosts = [], [], set(), set()
-    seen = dropped = unresolved = 0
-    whole = False
-    for data in map(strictjson.loads_record, lines):
-        if "path" in data:
-            accesses.append(_access(data))
-        elif "call" in data:
-            calls.add(int(data["call"]))
-        elif "host" in data:
-            hosts.add((str(data["host"]), int(data["port"]), str(data["refused"])))
-        elif "unresolved" in data:
-            unresolved += int(data["unresolved"])
-        elif "end" in data:
-            whole, seen, dropped = True, seen + int(data["calls"]), dropped + int(data["dropped"])
-        else:
-            contacts.append(_contact(data))
-    return Record(
+def parse(lines: Iterable[str]) -> AccessLog:
+    """The log that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
+    found = list(entries(lines))
+    ends = [each for each in found if isinstance(each, LogEnd)]
+    accesses = [each for each in found if isinstance(each, Access)]
+    return AccessLog(
         tuple(sorted(accesses, key=lambda each: (each.path, each.real))),
-        tuple(contacts),
-        frozenset(calls),
-        frozenset(hosts),
-        seen,
-        dropped,
-        unresolved,
-        whole,
+        tuple(each for each in found if isinstance(each, Contact)),
+        frozenset(each.number for each in found if isinstance(each, RecordedCall)),
+        frozenset(each for each in found if isinstance(each, RequestedHost)),
+        sum(each.calls for each in ends),
+        sum(each.dropped for each in ends),
+        sum(each.count for each in found if isinstance(each, UnresolvedCalls)),
+        bool(ends),
     )
 
 
-def lines(record: Record) -> Iterator[str]:
+def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
+    """What each line says. Raise like `parse`."""
+    for data in map(strictjson.loads_record, lines):
+        if "path" in data:
+            yield _access(data)
+        elif "call" in data:
+            yield RecordedCall(int(data["call"]))
+        elif "host" in data:
+            yield RequestedHost(str(data["host"]), int(data["port"]), str(data["refused"]))
+        elif "unresolved" in data:
+            yield UnresolvedCalls(int(data["unresolved"]))
+        elif "end" in data:
+            yield LogEnd(int(data["calls"]), int(data["dropped"]))
+        else:
+            yield _contact(data)
+
+
+def lines(record: AccessLog) -> Iterator[str]:
     """A record as `parse` reads it."""
     for access in record.accesses:
         real = {} if access.real == access.path else {"real": _bytes(access.real)}
@@ -116,8 +154,8 @@ def lines(record: Record) -> Iterator[str]:
         yield json.dumps({each.action: each.type, "address": _bytes(each.address), "port": each.port})
     for call in sorted(record.calls):
         yield json.dumps({"call": call})
-    for host, port, refused in sorted(record.hosts):
-        yield json.dumps({"host": host, "port": port, "refused": refused})
+    for host in sorted(record.hosts, key=lambda each: (each.host, each.port, each.refused)):
+        yield json.dumps({"host": host.host, "port": host.port, "refused": host.refused})
     yield json.dumps({"unresolved": record.unresolved})
     yield json.dumps({"end": True, "calls": record.seen, "dropped": record.dropped})
 
