@@ -11,6 +11,7 @@ from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
+from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
 from sandwright.evaluate.explain.squid import Squid, parsed
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.methods.kubernetes.support import DECLARATION
@@ -73,7 +74,7 @@ def proxy_of(rendered: Rendered, name: str) -> Callable[[], Squid] | None:
     if own is None:
         return None
     data: Any = value_at(parse_yaml(own.content, file=name), ("data",))
-    return lambda: parsed(data["squid.conf"], name)
+    return lambda: parsed(data[FILE_OF_PROXY], FILE_OF_PROXY)
 
 
 def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bool]:
