@@ -42,13 +42,16 @@ RETRIED = 5
 """Failed tests that are run once more; more of them are no coincidence."""
 
 
-def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) -> int:
-    """Run a module of Python, and give its exit status: other than 0 only with `warn`."""
+def _python(c: Context, arguments: str, *, timeout: int = 600, warn: bool = False) -> int:
+    """Run Python in the repository and return its exit status, which is 0 unless `warn` is set.
+
+    PYTHONPATH stays as the caller has it: a sandbox that could write a directory on it would not start.
+    """
     with c.cd(str(ROOT)):
         result = c.run(
-            f"{sys.executable} -m {module}",
+            f"{sys.executable} {arguments}",
             timeout=timeout,
-            env={"PYTHONPATH": f"{ROOT / 'builder'}{os.pathsep}{ROOT / 'tests'}", **BYTE_CODE},
+            env=BYTE_CODE,
             pty=False,
             warn=warn,
         )
@@ -58,10 +61,10 @@ def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) 
 @task
 def style(c: Context) -> None:
     """Check style and types: ruff and mypy, strict, on code, tests and benchmarks; shellcheck on scripts."""
-    _python(c, "ruff check .")
-    _python(c, "ruff format --check .")
-    _python(c, "mypy --num-workers auto")
-    _python(c, "shellscripts")
+    _python(c, "-m ruff check .")
+    _python(c, "-m ruff format --check .")
+    _python(c, "-m mypy --num-workers auto")
+    _python(c, "tests/shellscripts.py")
 
 
 @task(
@@ -79,13 +82,13 @@ def pytest(c: Context, tests: str = "", thorough: bool = False) -> None:
     if thorough:
         os.environ["SANDWRIGHT_THOROUGH"] = "1"
     limit = THOROUGH_TIMEOUT if thorough else TESTS_TIMEOUT
-    status = _python(c, f"pytest -n {WORKERS} --dist worksteal {tests}", timeout=limit, warn=True)
+    status = _python(c, f"-m pytest -n {WORKERS} --dist worksteal {tests}", timeout=limit, warn=True)
     if status == 0:
         return
     failed = _last_failed()
     if status != TESTS_FAILED or not 0 < len(failed) <= RETRIED or not all("::" in each for each in failed):
         raise Exit("the tests failed", status)
-    _python(c, f"pytest {shlex.join(failed)}", timeout=TESTS_TIMEOUT)
+    _python(c, f"-m pytest {shlex.join(failed)}", timeout=TESTS_TIMEOUT)
     sys.stdout.write("\n  ".join(["Failed beside other tests, and passed alone:", *failed]) + "\n")
 
 
@@ -112,7 +115,7 @@ def bench(c: Context, only: str = "") -> None:
     for name in names:
         if name not in {"__init__", "harness"}:
             limit = HOURS_LONG_TIMEOUT if name in HOURS_LONG else BENCHMARKS_TIMEOUT
-            _python(c, f"benchmarks.{name}", timeout=limit)
+            _python(c, f"-m benchmarks.{name}", timeout=limit)
 
 
 @task(help={"check": "write nothing; fail when a page is not what the code says"})
@@ -130,6 +133,16 @@ def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
     pages.write(found)
 
 
+@task
+def docs_site(c: Context) -> None:
+    """Build the documentation site into build/docs-site; a dead link or any other warning is an error.
+
+    It needs the extra `docs`: `pip install -e '.[docs]'`.
+    """
+    _python(c, "-m sphinx --quiet --nitpicky --fail-on-warning --keep-going docs build/docs-site")
+    sys.stdout.write("build/docs-site/index.html\n")
+
+
 CONSTRAINTS = {"ci": (".[test,release,keyless,kubernetes]", False), "signing": (".[release]", True)}
 """Files of .ci/constraints/: what they are for, and whether with hashes, of the wheels for this machine."""
 
@@ -142,7 +155,7 @@ def constraints(c: Context) -> None:
             report = Path(scratch, "report.json")
             only = "--only-binary :all:" if hashed else ""
             options = f"--dry-run --ignore-installed --quiet {only} --no-build-isolation --report {report}"
-            _python(c, f"pip install {options} {shlex.quote(wanted)}")
+            _python(c, f"-m pip install {options} {shlex.quote(wanted)}")
             found = json.loads(report.read_bytes())["install"]
         lines = sorted(
             _pinned(each, hashed=hashed) for each in found if "archive_info" in each["download_info"]
@@ -156,6 +169,6 @@ def _pinned(package: dict[str, Any], *, hashed: bool) -> str:
     return f"{about['name'].lower()}=={about['version']}" + f" --hash=sha256:{digest}" * hashed + "\n"
 
 
-namespace = Collection(style, pytest, test, bench, docs, constraints)
+namespace = Collection(style, pytest, test, bench, docs, docs_site, constraints)
 for _task in product.tasks.values():
     namespace.add_task(_task)

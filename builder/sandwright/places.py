@@ -6,6 +6,7 @@ that somebody else could write is not used: nothing is in /tmp, where others, an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import stat
@@ -136,15 +137,18 @@ def remember(directories: Mapping[str, Iterable[str]]) -> None:
 def make(path: str) -> None:
     """Make a directory, and those above it that are missing: closed, whatever an access list above hands on.
 
-    `os.makedirs` makes the ones above open to others.
+    `os.makedirs` makes the ones above open to others. Several processes may make the same ones at once.
     """
     try:
-        os.mkdir(path, 0o700)
+        _make_one(path)
     except FileNotFoundError:
         make(os.path.dirname(path))
+        _make_one(path)
+
+
+def _make_one(path: str) -> None:
+    with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
 
 
 def private(path: str, *, passed: bool = False) -> str:

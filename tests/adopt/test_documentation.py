@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from benchmarks.work import table
@@ -68,12 +69,16 @@ ALL = [block for found in BLOCKS.values() for block in found]
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    """The example project, as a person has it, with a secret; at a short path, as tables break long ones."""
-    with tempfile.TemporaryDirectory(prefix="ada-") as home:
+    """The example project, as a person has it, with a secret; at a short path, as tables break long ones.
+
+    A sandbox has a /tmp of its own, so the home lies elsewhere, as people's homes do.
+    """
+    with tempfile.TemporaryDirectory(prefix="a", dir="/var/tmp") as home:
         (Path(home) / "run").mkdir(mode=0o700)
         folder = Path(home) / "app"
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
         (folder / ".env").write_text("NOTES_TOKEN=d0c5\n")
+        (Path(home) / ".git-credentials").write_text("https://ada:token@git.example\n")
         process.run("git", "init", "--quiet", "--initial-branch=main", folder)
         yield folder
 
@@ -133,7 +138,7 @@ def test_what_is_run_elsewhere_is(block: Block) -> None:
     )
 
 
-OURS = {"constraints", "lint", "test", "bench", "docs", "pytest", "prove", "hello", "sandbox.run"}
+OURS = {"constraints", "lint", "test", "bench", "docs", "pytest", "hello", "sandbox.run"}
 """Tasks of this checkout, and of the pages' own examples, which `sandwright` doesn't have."""
 
 
@@ -235,3 +240,15 @@ def test_what_is_no_generated_part(page: str, said: str) -> None:
     with pytest.raises(DocumentError) as caught:
         filled(page, {"x": ""}, file="page.md")
     assert str(caught.value) == said
+
+
+def test_the_recording_shows_the_first_commands() -> None:
+    """`python docs/pictures/record_terminal.py` makes it anew."""
+    picture = ElementTree.fromstring((ROOT / "docs/pictures/terminal.svg").read_text())
+    shown = ["".join(each.itertext()) for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    first = next(block for block in BLOCKS[ROOT / "README.md"] if block.kind == "run")
+    assert [line[2:] for line in shown if line.startswith("$ ")] == [each.text for each in first.commands()]
+    printed = [line for each in first.commands() for line in each.shown]
+    assert [line for line in shown if not line.startswith("$ ")] == [
+        line.replace("…", "/home/ada") for line in printed
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.session import render_store
 from sandwright.session.render_store import store, sweep
 
+WAIT = 60
 PROGRAM = b"\x7fELF" + b"x" * 1000
 
 
@@ -83,3 +85,34 @@ def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
     _aged([*found[-2:], *(cache / "programs").iterdir()])
     sweep("")
     assert list((cache / "rendered").iterdir()) == list((cache / "programs").iterdir()) == []
+
+
+def test_another_process_makes_the_same_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the parent and the directory's own mkdir: no start may fail of that."""
+    path, mkdir = tmp_path / "home/.cache/sandwright/sessions", os.mkdir
+
+    def raced(name: str, mode: int = 0o777) -> None:
+        try:
+            mkdir(name, mode)
+        except FileNotFoundError:
+            subprocess.run(["mkdir", "-p", path], check=True, timeout=WAIT)
+            raise
+
+    monkeypatch.setattr(os, "mkdir", raced)
+    assert places.private(str(path)) == str(path)
+    assert path.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.usefixtures("cache")
+def test_another_process_replaces_a_changed_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, rename = store(_rendered("a")), Path.rename
+    (directory / "args").write_text("changed")
+
+    def raced(self: Path, target: Path) -> Path:
+        if self == directory:
+            rename(self, self.with_name(".old-another"))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", raced)
+    assert store(_rendered("a")) == directory
+    assert (directory / "args").read_text() == "a"

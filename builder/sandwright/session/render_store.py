@@ -5,6 +5,7 @@ Directories share one copy of each native program by hard links, so a further po
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -42,7 +43,8 @@ def store(artifacts: Iterable[Artifact]) -> Path:
         if _holds(directory, listed):
             os.utime(directory)
             return directory
-        directory.rename(directory.with_name(f".old-{uuid.uuid4().hex}"))
+        with contextlib.suppress(FileNotFoundError):  # another process moved it away first
+            directory.rename(directory.with_name(f".old-{uuid.uuid4().hex}"))
     part = directory.with_name(f".part-{uuid.uuid4().hex}")
     try:
         write_artifacts(part, listed)
@@ -135,8 +137,9 @@ def _remove(path: Path) -> None:
 
 
 def _remove_unshared(path: Path) -> None:
-    if path.lstat().st_nlink == 1:
-        _remove_after(path, _STARTING)
+    with contextlib.suppress(FileNotFoundError):  # another process removed it first
+        if path.lstat().st_nlink == 1:
+            _remove_after(path, _STARTING)
 
 
 def _remove_after(path: Path, seconds: float) -> None:
