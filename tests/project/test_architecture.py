@@ -23,6 +23,7 @@ FLOORS = (
         "gitindex",
         "nested",
         "digests",
+        "environment",
         "lazy",
         "locking",
         "sarif",

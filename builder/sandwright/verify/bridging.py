@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from sandwright import process
+from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
@@ -192,7 +193,7 @@ class _Talk:
 @contextlib.contextmanager
 def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
     with process.start(
-        *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors
+        *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()
     ) as started:
         assert started.stdin is not None
         yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
@@ -243,7 +244,7 @@ def _looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
 
 def _engine_looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
     """What an engine tells of the container and of its image, and the image's layers themselves."""
-    engine, session = given.subject.method, given.sandbox.environment["SANDWRIGHT_SESSION"]
+    engine, session = given.subject.method, given.sandbox.environment[SESSION.name]
 
     def said(*words: str) -> bytes:
         result = process.run(engine, *words, check=False, timeout=_ENGINE)
@@ -287,17 +288,13 @@ def _content(path: Path) -> bytes:
 
 def _required(given: Bridging) -> ProbeOutcome:
     """A start without a bridge."""
-    kept = {
-        key: value
-        for key, value in given.sandbox.environment.items()
-        if not key.startswith("SANDWRIGHT_SHIMS")
-    }
+    kept = {key: value for key, value in given.sandbox.environment.items() if key != SHIMS.name}
     try:
-        result = replace(given.sandbox, environment=kept).run(("exit", "0"))
+        result = replace(given.sandbox, environment=kept, document=None).run(("exit", "0"))
         status, said = result.status, result.stderr.strip()
     except CommandFailed as failed:
         status, said = failed.status or -1, failed.stderr
-    refused = status == 125 and "SANDWRIGHT_SHIMS names no bridge" in said
+    refused = status == 125 and "the policy names shims, and" in said
     return _outcome(
         given,
         "required",

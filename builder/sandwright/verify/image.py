@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright import process
+from sandwright.environment import ROOTFS
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
@@ -83,7 +84,7 @@ def provided(
     except HostError as error:
         root = _bare(policy, fixture, programs)
         note = f"{method}: on an empty root with mount points only: {error}"
-        own = {**around, "SANDWRIGHT_ROOTFS": str(root)}
+        own = {**around, ROOTFS.name: str(root)}
         yield Provision(programs.settings if programs.directories else (), own, (note,))
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from sandwright import process
+from sandwright.environment import SESSION
 from sandwright.errors import CommandFailed
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
@@ -170,7 +171,7 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     given = runs.sandbox
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -204,7 +205,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
     given, later = runs.sandbox, runs.subject.fixture.later
     secret = uuid.uuid4().hex
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -339,7 +340,7 @@ def _remains(runs: Runs) -> Iterator[str]:
         points = (line.split()[4] for line in mounts.splitlines())
         yield from (f"mount {point}" for point in points if point.startswith(f"{fixture.root}/"))
     if engine := runs.subject.engine:
-        session = runs.sandbox.environment["SANDWRIGHT_SESSION"]
+        session = runs.sandbox.environment[SESSION.name]
         asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
         left = process.run(engine, *asked, timeout=START, check=False).text.split()
         yield from (f"container {each}" for each in left)

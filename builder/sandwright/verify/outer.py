@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.environment import SESSION
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.runs import START, Runs
@@ -59,7 +60,7 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on the container, while a sandbox runs in it."""
     sandbox = runs.sandbox
     argv = sandbox.argv(("sleep", "600"))
-    with process.start(*argv, stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors) as started:
+    with process.start(*argv, stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()) as started:
         try:
             seen = _found(runs)
             if seen is None:
@@ -79,7 +80,7 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
 def _found(runs: Runs) -> _Seen | None:
     """The container of this session, once runsc has started more processes in it."""
     engine, environment = runs.subject.policy.outer, runs.sandbox.environment
-    label = f"label=sandwright.session={environment['SANDWRIGHT_SESSION']}"
+    label = f"label=sandwright.session={environment[SESSION.name]}"
     until = time.monotonic() + START
     while time.monotonic() < until:
         listed = process.run(
