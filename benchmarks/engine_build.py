@@ -148,7 +148,7 @@ def main() -> None:
 
 
 def _ours(images: Path, name: str) -> tuple[str, ...]:
-    words = ("build-images", "--engine", "docker", "--again", "--no-smoke", "--frozen")
+    words = ("build-images", "--engine", "docker", "--force", "--no-smoke", "--frozen")
     return (*OURS, *words, "--name", name, "--output", os.fspath(images))
 
 

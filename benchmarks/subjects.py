@@ -1,6 +1,6 @@
 """Other people's sandbox commands, held to their promises: the table of docs/comparison.md.
 
-Each subject that ships is proved by `sandwright verify --promises NAME`, as the user who runs this. One that
+Each subject that ships is proved by `sandwright verify --claims NAME`, as the user who runs this. One that
 is not installed is left out with the reason. Words are the names of subjects; absent, all.
 `--installed FOLDER` puts FOLDER on PATH, where npm or Go put their programs.
 """

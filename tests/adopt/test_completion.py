@@ -160,7 +160,7 @@ def test_every_command_and_option_is_in_every_script() -> None:
 def test_a_text_cannot_break_out_of_a_script(tmp_path: Path) -> None:
     """Help texts hold quotes, brackets and colons."""
     about = 'it\'s `id` $(id) "x" [a]: \\ b'
-    commands = [Command("odd", "every day", about, options=(Option("flag", "", about),))]
+    commands = [Command("odd", "every day", about, options=(Option("flag", "", about),), example="")]
     for shell, make in SCRIPTS.items():
         path = tmp_path / shell
         path.write_text(make(commands))

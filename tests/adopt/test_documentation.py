@@ -73,7 +73,7 @@ def project() -> Iterator[Path]:
 
     A sandbox has a /tmp of its own, so the home lies elsewhere, as people's homes do.
     """
-    with tempfile.TemporaryDirectory(prefix="ada-", dir="/var/tmp") as home:
+    with tempfile.TemporaryDirectory(prefix="a", dir="/var/tmp") as home:
         (Path(home) / "run").mkdir(mode=0o700)
         folder = Path(home) / "app"
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -138,7 +138,7 @@ def test_what_is_run_elsewhere_is(block: Block) -> None:
     )
 
 
-OURS = {"constraints", "lint", "test", "bench", "docs", "pytest", "prove", "hello", "sandbox.run"}
+OURS = {"constraints", "lint", "test", "bench", "docs", "pytest", "hello", "sandbox.run"}
 """Tasks of this checkout, and of the pages' own examples, which `sandwright` doesn't have."""
 
 

@@ -88,8 +88,8 @@ def test_each_task_is_there_with_its_words() -> None:
     text = reference.texts()["commands"]
     assert "### `sandwright lint [OPTIONS] [FILE ...]`\n" in text
     assert "### `sandwright explain [OPTIONS] [QUESTION] [SUBJECT] [ARGUMENT ...]`\n" in text
-    assert "| `--check` | write nothing; fail when the files differ from what would be rendered |" in text
-    assert "| `--[no-]smoke` | smoke-test every image under every runtime |" in text
+    assert "| `--check` | write nothing; fail if the files are stale |" in text
+    assert "| `--[no-]smoke` | smoke-test each image under each runtime |" in text
 
 
 def test_each_status_is_there_once() -> None:

@@ -1,4 +1,4 @@
-"""The bridge as people meet it: `sandwright run`, `sandwright bridge` and `sandwright shim-check`."""
+"""The bridge as people meet it: `sandwright run`, `sandwright bridge` and `sandwright shim-eval`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
     assert (told["kind"], told["what"], told["count"]) == ("bridge", "gh repo list", 1)
     assert (told["field"], "sandbox.yaml:6:" in told["source"]) == ("credentials.shims", True)
     assert f"refused: the call of gh repo list ({told['why']}), once: credentials.shims, " in result.stderr
-    assert _sandwright(place, "audit", str(log)).status == 0
+    assert _sandwright(place, "verify-audit", str(log)).status == 0
 
 
 @pytest.mark.needs("bwrap")
@@ -116,7 +116,7 @@ def test_a_strangers_shims_need_the_users_word(place: World, words: tuple[str, .
     ],
 )
 def test_shim_check(place: World, call: list[str], status: int, said: str) -> None:
-    result = _sandwright(place, "shim-check", "--", *call)
+    result = _sandwright(place, "shim-eval", "--", *call)
     assert result.status == status
     assert said in result.text + result.stderr
 
@@ -161,7 +161,7 @@ def test_shim_check_says_what_the_bridge_does(place: World, call: str, said: str
     for name in ("open", "secret"):
         (place.project / name).write_text("text")
     (place.project / "link").symlink_to("open")
-    result = _sandwright(place, "shim-check", "--", *call.split())
+    result = _sandwright(place, "shim-eval", "--", *call.split())
     assert result.status == (12 if said else 0), result
     assert said in result.stderr
     if said:

@@ -1,4 +1,4 @@
-"""Each rule of `check-image` is broken by an image made byte by byte, and by nothing else in it."""
+"""Each rule of `lint-image` is broken by an image made byte by byte, and by nothing else in it."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ def test_the_task(tmp_path: Path) -> None:
         "-P",
         "-c",
         "from sandwright.cli import main; main()",
-        "check-image",
+        "lint-image",
         tmp_path / "i",
     )
     words = (*task, "--sarif", tmp_path / "out.sarif")
@@ -394,7 +394,7 @@ def test_an_image_writes_no_line_of_its_own(tmp_path: Path) -> None:
     }
     made = checked(tmp_path / "i", config=config)
     assert sum("\n" in f"{each}" for each in made.findings) > 3, "the control: the findings have it"
-    words = ("-P", "-c", "from sandwright.cli import main; main()", "check-image", tmp_path / "i")
+    words = ("-P", "-c", "from sandwright.cli import main; main()", "lint-image", tmp_path / "i")
     ended = process.run(sys.executable, *words, check=False, timeout=60)
     starts = [line.split(b" ")[0] for line in (ended.stdout + ended.stderr.encode()).splitlines()]
     assert set(starts) <= {b"error:", b"warning:", b"i", b"sandwright:", b"look"}

@@ -62,7 +62,7 @@ def test_check_image_ends(strange: Callable[[Path], None], tmp_path: Path) -> No
     """It waited for ever, and for a device took all memory, where `bundle` refused at once."""
     path = layout(tmp_path / "layout", "index.json", strange)
     (path / "oci-layout").write_bytes(LAYOUT_FILE)
-    task = (sys.executable, "-c", "from sandwright.cli import main; main()", "check-image", path)
+    task = (sys.executable, "-c", "from sandwright.cli import main; main()", "lint-image", path)
     ended = process.run(*task, check=False, timeout=60)
     assert "index.json is not a regular file" in ended.stderr
 

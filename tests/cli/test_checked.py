@@ -20,14 +20,14 @@ from sandwright.errors import VerdictError
 CHECK_NOTHING = {
     *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
     *("export-image", "dockerfile", "push-image", "pull-image", "bundle", "publish", "facts", "schema"),
-    *("sbpl-eval", "seccomp-eval", "shim-check", "trust", "account-setup", "account-remove", "bridge"),
+    *("sbpl-eval", "seccomp-eval", "shim-eval", "trust", "account-setup", "account-remove", "bridge"),
     "completion",
 }
 """Commands that make, start or show something. Each command of the table is either here or below."""
 
 UNREAD = "can't be read: No such file"
 EMPTY: dict[str, dict[str, str]] = {
-    "audit": {
+    "verify-audit": {
         "empty": "audit: no line was checked: empty is empty",
         "empty --head 00": "no line has the digest 00",
         "absent": UNREAD,
@@ -36,7 +36,7 @@ EMPTY: dict[str, dict[str, str]] = {
         "--method ,": "name a method to verify",
         "--require ,": "--require ',' names nothing",
         "--policy absent.yaml": UNREAD,
-        "--promises absent.yaml": UNREAD,
+        "--claims absent.yaml": UNREAD,
     },
     "diff": {
         "sandbox.yaml absent.yaml": UNREAD,
@@ -53,7 +53,7 @@ EMPTY: dict[str, dict[str, str]] = {
         "none --images images": "no image 'none'",
         "--images images --platform none": "not made for none",
     },
-    "check-image": {
+    "lint-image": {
         "folder": "neither an OCI layout",
         "empty": "not a tar archive, or an empty one",
         "layout": "no image in it",
@@ -64,13 +64,13 @@ EMPTY: dict[str, dict[str, str]] = {
         "image --structure metadata.yaml": "metadata.yaml: it has no test that could fail",
         "image --runtime runc": "--runtime needs commandTests",
     },
-    "prove-mapping": {"layout": "no image for linux/", "index": "no image for linux/"},
+    "verify-mapping": {"layout": "no image for linux/", "index": "no image for linux/"},
     "sbom": {
         "none --check": "no image 'none'",
         "debian --check": "is no index of images",
         "gvisor --check": "no build/images/gvisor",
     },
-    "prove-image": {
+    "attest-image": {
         "none": "build/images/none: no such file",
         "layout": "no image for linux/",
         "image --method ,": "--method ',' names nothing",
@@ -92,7 +92,7 @@ EMPTY: dict[str, dict[str, str]] = {
         "p.sb --facts x": "--facts is for .yaml and .yml files",
         "sandbox.yaml -D A=b": "-D is for .sb files",
     },
-    "prove": {
+    "verify-presets": {
         "--preset none": "no preset 'none'",
         "--method ,": "name a method to verify",
         "--require ,": "--require ',' names nothing",
@@ -158,7 +158,9 @@ def test_the_hooks_check_something() -> None:
 
 def fake(name: str, checks_if: str = "") -> Command:
     options = (Option("check", "", "check"), Option("smoke", "", "on by default", negatable=True))
-    return Command(name, "images", "Do something.", options=options, checks="thing", checks_if=checks_if)
+    return Command(
+        name, "images", "Do something.", options=options, checks="thing", checks_if=checks_if, example=""
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_the_console(capsys: pytest.CaptureFixture[str]) -> None:
         ("run", f"--{HOSTILE}", "--", "true"),
         ("render", "--policy", f"{HOSTILE}.yaml"),
         ("lint", f"{HOSTILE}.yaml"),
-        ("check-image", HOSTILE),
+        ("lint-image", HOSTILE),
         ("explain", "read", HOSTILE, "--policy", f"{HOSTILE}.yaml"),
     ],
     ids=lambda words: words[0],

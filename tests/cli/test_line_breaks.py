@@ -16,7 +16,8 @@ from sandwright.visible import message
 NAME = "q\n::error::x"
 OBEYED = re.compile(r"^\s*(::|##\[)|[\x1b\x07\x9b\u2028\u2029\u202e\u0085]", re.MULTILINE)
 COMMANDS = (
-    ("check-image", NAME), ("bundle", NAME), ("audit", NAME), ("-C", NAME, "lint"), ("push-image", NAME, "x"),
+    ("lint-image", NAME), ("bundle", NAME), ("verify-audit", NAME), ("-C", NAME, "lint"),
+    ("push-image", NAME, "x"),
     ("build-images", "--images", NAME), ("build-images", "--name", NAME), ("sbom", NAME),
     ("export-image", NAME), ("dockerfile", NAME), ("lock-diff", NAME), (NAME,), ("run", f"--{NAME}"),
     ("run", "--policy", NAME, "--", "true"), ("lint", NAME), ("diff", NAME, "y"), ("explain", NAME, "y"),

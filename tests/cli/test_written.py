@@ -23,23 +23,24 @@ from sandwright.session import denials
 
 READ = {
     *(
-        "authorities",
+        "authfile",
         "batch",
+        "ca-file",
+        "claims",
         "directory",
         "facts",
         "file",
         "images",
         "include",
         "key",
-        "logins",
         "merge",
         "policy",
     ),
-    *("project", "promises", "public-key", "rootfs", "rows", "structure", "token", "trust"),
+    *("project", "public-key", "rootfs", "rows", "structure", "token", "trust"),
 }
 """Options that name a file or directory to read, wherever they are."""
 
-BUILT = "directory that build-images wrote to"
+BUILT = "output directory of build-images"
 
 WRITTEN = [
     (command, option)

@@ -247,7 +247,7 @@ def test_what_is_shipped_is_what_is_let_through() -> None:
 def test_the_option_of_a_run() -> None:
     command = command_of("run")
     assert command is not None
-    parsed = parse(command, ["--method=gvisor", "--outer", "docker", "--", "true"])
+    parsed = parse(command, ["--method=gvisor", "--gvisor-engine", "docker", "--", "true"])
     asked = request_of(parsed.words, **parsed.values)  # type: ignore[arg-type]  # by the table
     assert (asked.method, asked.settings, asked.argv) == ("gvisor", ["outer=docker"], ["true"])
 

@@ -108,14 +108,14 @@ def test_a_registry_with_tls_and_a_login(world: Path, tmp_path_factory: pytest.T
     tls: Tls = make_certificates(tmp_path_factory.mktemp("certificates"))
     layout(world / "layout")
     with registry_server(tmp_path_factory.mktemp("guarded"), login=True, tls=tls) as guarded:
-        words = ("push-image", "layout", f"{guarded.host}/a:1", "--authorities", str(tls.authority))
+        words = ("push-image", "layout", f"{guarded.host}/a:1", "--ca-file", str(tls.authority))
         status, told = refused(*words)
         assert status == 7
         assert "401 Unauthorized: it wants a login, and there is none for" in told
         entry = {"username": LOGIN[0], "password": LOGIN[1]}
         (world / "logins.json").write_text(json.dumps({"auths": {guarded.host: entry}}))
-        assert "sent 4 of 4 parts" in run(*words, "--logins", "logins.json").text
-        status, told = refused(*words[:3], "--logins", "logins.json")
+        assert "sent 4 of 4 parts" in run(*words, "--authfile", "logins.json").text
+        status, told = refused(*words[:3], "--authfile", "logins.json")
         assert (status, "its certificate is not good" in told) == (7, True)
 
 
@@ -134,9 +134,9 @@ def test_a_registry_with_tls_and_a_login(world: Path, tmp_path_factory: pytest.T
         (["push-image", "layout", "127.0.0.1:1/a:1", "--ref", "other"], 64, "no image 'other'"),
         (["pull-image", "127.0.0.1:1/a:1"], 7, "registry 127.0.0.1:1: it can't be reached"),
         (["pull-image", "h.example/a:1", "--insecure", "a/b"], 64, "'a/b' can't be the host of a registry"),
-        (["pull-image", "h.example/a:1", "--logins", "none.json"], 64, "there is no such file of logins"),
+        (["pull-image", "h.example/a:1", "--authfile", "none.json"], 64, "there is no such file of logins"),
         (
-            ["pull-image", "127.0.0.1:1/a:1", "--authorities", "none.pem"],
+            ["pull-image", "127.0.0.1:1/a:1", "--ca-file", "none.pem"],
             64,
             "there is no such file of certificates",
         ),

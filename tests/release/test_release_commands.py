@@ -76,7 +76,7 @@ def access(place: Path, server: Server, tls: Tls) -> list[str]:
     """The options by which the registry lets us in."""
     entry = {"username": LOGIN[0], "password": LOGIN[1]}
     (place / "logins.json").write_text(json.dumps({"auths": {server.host: entry}}))
-    return ["--authorities", str(tls.authority), "--logins", str(place / "logins.json")]
+    return ["--ca-file", str(tls.authority), "--authfile", str(place / "logins.json")]
 
 
 class Command:
@@ -227,7 +227,7 @@ def test_sbom(place: Path, run: Command) -> None:
             64,
             "image 'app' is not built: no none/images/app",
         ),
-        (["publish", "app", "{host}/x", "--key", "key.pem", "--logins", "none"], 7, "it wants a login"),
+        (["publish", "app", "{host}/x", "--key", "key.pem", "--authfile", "none"], 7, "it wants a login"),
         (["sbom", "app", "--format", "other"], 64, "no format 'other'; there is cyclonedx, spdx"),
         (["sbom", "app", "--platform", "linux/arm"], 64, "is not built for linux/arm, only for linux/amd64"),
         (["sbom", "none"], 64, "there is no image 'none'"),
@@ -251,7 +251,7 @@ def test_sbom(place: Path, run: Command) -> None:
         ),
         (["verify-image", "{host}/x", "--key", "key.pem"], 64, "this is a private key"),
         (["verify-image", "{host}/X", "--key", "key.pub"], 64, "'X' can't name a repository"),
-        (["prove-image", "app", "--method", "bwrap"], 64, "'bwrap' does not run on the image's own root"),
+        (["attest-image", "app", "--method", "bwrap"], 64, "'bwrap' does not run on the image's own root"),
     ],
 )
 def test_what_is_refused(  # noqa: PLR0917 - fixtures and a table
@@ -267,6 +267,6 @@ def test_what_is_refused(  # noqa: PLR0917 - fixtures and a table
     if given[0] in ("publish", "sbom"):
         given += IMAGES
     if given[0] in ("publish", "verify-image"):
-        given += access[:2] if "--logins" in given else access
+        given += access[:2] if "--authfile" in given else access
     assert message in run(*given, status=status)
     assert not (server.storage / "docker/registry/v2/repositories/x").exists()

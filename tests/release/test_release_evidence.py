@@ -113,7 +113,7 @@ def test_the_same_run_gives_the_same_bytes() -> None:
     assert smoke_evidence("app", MANIFESTS, report(*again)) == smoke_evidence("app", MANIFESTS, report(*GOOD))
 
 
-NONE = "matrix: there is none: sandwright prove-image app; or --matrix none, if no sandbox runs on it"
+NONE = "matrix: there is none: sandwright attest-image app; or --matrix none, if no sandbox runs on it"
 
 
 def outcome(method: str = "oci", verdict: str = "pass") -> dict[str, Any]:
@@ -131,7 +131,7 @@ def matrix(*outcomes: dict[str, Any], digest: str = AMD) -> Matrix:
         (
             matrix(outcome(), digest=OLD),
             [],
-            [f"matrix: there is only one of {OLD}: sandwright prove-image app"],
+            [f"matrix: there is only one of {OLD}: sandwright attest-image app"],
         ),
         (matrix(), [], ["matrix: nothing was proved"]),
         (matrix(outcome(verdict="skipped")), [], ["matrix: nothing was proved"]),

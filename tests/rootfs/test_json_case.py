@@ -117,7 +117,7 @@ def test_an_image_with_two_readings(name: str, tmp_path: Path) -> None:
         with pytest.raises(ArchiveRefused, match="to programs that ignore case"):
             opened(path)
     for words in (("bundle", str(path), "--bundle", str(tmp_path / "b"), "--output", str(tmp_path)),
-                  ("check-image", str(path))):  # fmt: skip
+                  ("lint-image", str(path))):  # fmt: skip
         assert main(list(words)) == 9
     assert not (tmp_path / "b").exists()
 

@@ -72,7 +72,7 @@ def test_a_layer_is_unpacked_as_it_was_packed(layer: tuple[Path, bytes]) -> None
         made = root / each.name
         assert made.read_bytes() == each.read_bytes(), each.name
         assert made.stat().st_blocks * 512 <= made.stat().st_size // 2 or each.name in ("plain", "many")
-    assert main(["check-image", str(path)]) == 12, "it is read to its end: an image without much in it"
+    assert main(["lint-image", str(path)]) == 12, "it is read to its end: an image without much in it"
 
 
 @pytest.mark.needs("umoci")

@@ -54,7 +54,7 @@ def _by_path(record: AccessLog) -> dict[str, Access]:
 
 
 def test_each_kind_of_access_is_seen(learnt: Project) -> None:
-    record, _, said = _learn(learnt, "recorded.py", "kinds", options=("--once",))
+    record, _, said = _learn(learnt, "recorded.py", "kinds", options=("--no-confirm",))
     found, root = _by_path(record), str(learnt.root)
     seen = {name: (found[f"{root}/{name}"].found, set(found[f"{root}/{name}"].kinds) - {"look"}) for name in (
         "read.txt", "new.txt", "made/deep", "made/deep/file", "listed", "moved", "made/moved", "listed/below",
@@ -82,7 +82,7 @@ def test_each_kind_of_access_is_seen(learnt: Project) -> None:
 
 
 def test_only_addresses_of_ip_are_written_as_such(learnt: Project) -> None:
-    record, _, said = _learn(learnt, "recorded.py", "families", options=("--once",))
+    record, _, said = _learn(learnt, "recorded.py", "families", options=("--no-confirm",))
     sent = {(each.type, each.address) for each in record.contacts if each.action == "send"}
     assert sent == {("udp", "::ffff:192.0.2.9"), ("udp", "")}
     assert "address udp ::ffff:192.0.2.9 port 53: no way but the proxy" in said
@@ -104,7 +104,7 @@ def test_the_proposal_is_the_least_and_holds(learnt: Project) -> None:
 
 
 def test_names_are_themselves_in_the_record_and_in_what_is_shown(learnt: Project) -> None:
-    record, change, said = _learn(learnt, "recorded.py", "names", options=("--once",))
+    record, change, said = _learn(learnt, "recorded.py", "names", options=("--no-confirm",))
     made = {each.path for each in record.accesses if "create" in each.kinds}
     names = ("a\n- b", 'b": ["read"]}\n{"path": "x', "c\udcff\x1b[31m", "# d", "e\\u0041")
     assert {f"{learnt.root}/{name}" for name in names} <= made
@@ -112,7 +112,7 @@ def test_names_are_themselves_in_the_record_and_in_what_is_shown(learnt: Project
 
 
 def test_a_flood_is_counted_and_told(learnt: Project) -> None:
-    record, _, said = _learn(learnt, "recorded.py", "flood", "17500", options=("--once",))
+    record, _, said = _learn(learnt, "recorded.py", "flood", "17500", options=("--no-confirm",))
     assert record.dropped > 0
     assert f"dropped: {record.dropped} calls, so the proposal may lack something" in said
 
@@ -142,7 +142,7 @@ def test_a_link_to_a_directory_opens_no_more_of_it_than_was_read(learnt: Project
 
 
 def test_an_address_that_is_too_long_says_nothing_of_the_launchers_memory(learnt: Project) -> None:
-    record, _, _ = _learn(learnt, "recorded.py", "long_address", options=("--once",))
+    record, _, _ = _learn(learnt, "recorded.py", "long_address", options=("--no-confirm",))
     assert {each.address for each in record.contacts if each.action == "listen"} == {"a" * 108}
 
 
@@ -150,17 +150,17 @@ def test_no_record_is_written_through_a_link_of_the_project(learnt: Project) -> 
     """The command could have it lead elsewhere by the end."""
     (learnt.home / "records").mkdir()
     (learnt.root / "out").symlink_to("../records")
-    ended = learnt.sandwright("learn", "--once", "--record", "out/record", "--", "true")
+    ended = learnt.sandwright("learn", "--no-confirm", "--record", "out/record", "--", "true")
     assert ended.returncode == 13, ended.stderr
     assert b"out is a symbolic link to ../records: name its target" in ended.stderr
-    ended = learnt.sandwright("learn", "--once", "--record", "../records/record", "--", "true")
+    ended = learnt.sandwright("learn", "--no-confirm", "--record", "../records/record", "--", "true")
     assert ended.returncode == 0, ended.stderr
     assert read(learnt.home / "records" / "record").whole
 
 
 def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
     code = "import os; print(sorted(os.environ)); print(os.listdir('/proc/self/fd'))"
-    ended = learnt.sandwright("learn", "--once", "--", interpreters.INSIDE, "-P", "-c", code)
+    ended = learnt.sandwright("learn", "--no-confirm", "--", interpreters.INSIDE, "-P", "-c", code)
     assert ended.returncode == 0
     assert b"['0', '1', '2', '3']" in ended.stderr
 
@@ -189,7 +189,7 @@ def test_records_of_several_runs_come_together(learnt: Project) -> None:
         (data / name).mkdir(parents=True)
         (data / name / "file").write_text("x")
     for file, name in ((one, "a"), (other, "b")):
-        words = ("learn", "--once", "--record", str(file), "--", "cat", str(data / name / "file"))
+        words = ("learn", "--no-confirm", "--record", str(file), "--", "cat", str(data / name / "file"))
         assert learnt.sandwright(*words).returncode == 0
     ended = learnt.sandwright("learn", "--merge", str(one), "--merge", str(other))
     assert ended.returncode == 0, ended.stderr
@@ -202,7 +202,7 @@ def test_a_superfluous_grant_is_taken_out(learnt: Project) -> None:
     needed.write_text("x")
     other.write_text("x")
     words = ("sh", "-c", 'cat "$0" 2>&- || true; cat "$1"', str(other), str(needed))
-    ended = learnt.sandwright("learn", "--necessary", "--", *words)
+    ended = learnt.sandwright("learn", "--minimal", "--", *words)
     assert ended.returncode == 0, ended.stderr
     assert b"without ~/needed: the command fails" in ended.stderr
     assert b"without ~/other: it passes, so that was taken out" in ended.stderr
@@ -214,7 +214,7 @@ def test_a_variable_that_is_not_needed_is_taken_out(learnt: Project) -> None:
     passed = '["...", NEEDED, "OTHER_*"]'
     learnt.policy.write_text(f"schema: 1\nmethod: bwrap\nenvironment: {{pass: {passed}}}\n")
     learnt.environment |= {"NEEDED": "1", "OTHER_ONE": "1"}
-    words = ("--trust-policy", "--necessary", "--write", "--", "sh", "-c", 'test "$NEEDED" = 1')
+    words = ("--trust-policy", "--minimal", "--write", "--", "sh", "-c", 'test "$NEEDED" = 1')
     ended = learnt.sandwright("learn", *words)
     assert ended.returncode == 0, ended.stderr
     assert b"without NEEDED: the command fails" in ended.stderr
@@ -226,7 +226,7 @@ def test_a_variable_that_is_not_needed_is_taken_out(learnt: Project) -> None:
 
 
 def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt: Project) -> None:
-    ended = learnt.sandwright("learn", "--once", "--record", "record", "--", "true")
+    ended = learnt.sandwright("learn", "--no-confirm", "--record", "record", "--", "true")
     assert b"--record record is where the sandbox may write" in ended.stderr
     assert not (learnt.root / "record").exists()
     elsewhere = learnt.home / "elsewhere.yaml"

@@ -1,4 +1,4 @@
-"""`sandwright prove-mapping` as it is called."""
+"""`sandwright verify-mapping` as it is called."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 
 def prove(*words: str, output: Path) -> process.Result:
     return process.run(
-        *SANDWRIGHT, "prove-mapping", *words, "--output", str(output), timeout=120, check=False
+        *SANDWRIGHT, "verify-mapping", *words, "--output", str(output), timeout=120, check=False
     )
 
 

@@ -1,6 +1,6 @@
 """Images × runtimes × ways of starting: who one is inside, and whose new files are.
 
-A cut of what `sandwright prove-mapping` starts; test_mapping_command has all cases, under runc.
+A cut of what `sandwright verify-mapping` starts; test_mapping_command has all cases, under runc.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _result(image: CheckResult, finding: ImageFinding, index: int) -> dict[str, 
 
 def to_junit(images: Sequence[CheckResult]) -> bytes:
     """A suite for each image, a case for each rule: failed by errors, skipped where all are waived."""
-    return junit_xml("sandwright check-image", map(_suite, images), counted=("failure", "skipped"))
+    return junit_xml("sandwright lint-image", map(_suite, images), counted=("failure", "skipped"))
 
 
 def _suite(image: CheckResult) -> JunitSuite:

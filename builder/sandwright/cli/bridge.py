@@ -41,7 +41,7 @@ def bridge(
             return foreground.run(argv, environment, deliver=lambda *_: "", relay=False, passed=passed)
 
 
-def shim_check(
+def shim_eval(
     *,
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name

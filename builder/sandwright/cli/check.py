@@ -1,4 +1,4 @@
-"""The command that audits images: `sandwright check-image`."""
+"""The command that audits images: `sandwright lint-image`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sandwright.rootfs.images.source import list_images
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
-def check_image(
+def lint_image(
     *,
     image: str,
     platform: str = "",

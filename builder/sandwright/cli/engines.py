@@ -51,7 +51,7 @@ class EngineBuildOptions:
     smoke: bool
     compare: bool
     strict: bool
-    again: bool
+    force: bool
     dry_run: bool
 
     def refuse(self, given: Mapping[str, object]) -> None:
@@ -196,7 +196,7 @@ def _opened(
     """The engine, and a function that connects to it for smoke tests."""
     if options.engine == "docker":
         with docker_client() as client:
-            yield DockerBuilder(client, cache=not options.again), functools.partial(_start_docker, client)
+            yield DockerBuilder(client, cache=not options.force), functools.partial(_start_docker, client)
         return
 
     name: Literal["podman", "buildah"] = "podman" if options.engine == "podman" else "buildah"

@@ -45,6 +45,7 @@ def page(command: Command) -> str:
     for title, part in zip(("Arguments", "Options"), rows, strict=True):
         if part:
             parts.append("\n".join([f"{title}:", *_columns(part, width)]))
+    parts.append(f"Example:\n  {command.example}")
     return "\n\n".join(parts) + "\n"
 
 

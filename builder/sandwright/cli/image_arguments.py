@@ -44,14 +44,15 @@ def fetcher(
     return Fetcher(cache, lambda: find_mirrors(mirror or None, os.environ), relock, registry)
 
 
-def registry_settings(insecure: Sequence[str], authorities: str, logins: str) -> RegistrySettings:
-    """How to speak to registries, by the options `--insecure`, `--authorities` and `--logins`."""
+def registry_settings(insecure: Sequence[str], ca_file: str, authfile: str) -> RegistrySettings:
+    """How to speak to registries, by the options `--insecure`, `--ca-file` and `--authfile`."""
     for host in insecure:
         split_host(host)
-    if logins and logins != "none" and not Path(logins).is_file():
-        raise UsageError(f"{logins}: there is no such file of logins")
-    who = ANONYMOUS if logins == "none" else auth_files(os.environ, explicit=Path(logins) if logins else None)
+    if authfile and authfile != "none" and not Path(authfile).is_file():
+        raise UsageError(f"{authfile}: no such credentials file")
+    explicit = Path(authfile) if authfile else None
+    who = ANONYMOUS if authfile == "none" else auth_files(os.environ, explicit=explicit)
     given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
     servers = frozenset(split_host(host)[0] for host in given)
-    trust = Path(authorities) if authorities else None
+    trust = Path(ca_file) if ca_file else None
     return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)

@@ -54,22 +54,22 @@ def build_images(
     smoke: bool = True,
     runtime: Sequence[str] | None = None,
     require: Sequence[str] | None = None,
-    again: bool = False,
+    force: bool = False,
     strict: bool = False,
     dry_run: bool = False,
     engine: str = "",
     builder: str = "",
     compare: bool = False,
     insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
+    ca_file: str = "",
+    authfile: str = "",
 ) -> Checked | None:
     """Build images for all their platforms, unpack them, and smoke-test them under every runtime."""
-    registry = functools.partial(registry_settings, insecure or (), authorities, logins)
+    registry = functools.partial(registry_settings, insecure or (), ca_file, authfile)
     if engine or builder or compare:
         given = {"runtime": runtime, "require": require, "verify": verify}
         options = engines.EngineBuildOptions(
-            engine, smoke=smoke, compare=compare, strict=strict, again=again, dry_run=dry_run
+            engine, smoke=smoke, compare=compare, strict=strict, force=force, dry_run=dry_run
         )
         options.refuse(given)
         arguments = engines.CliArguments(images, name or (), platform or (), mirror, builder, frozen)
@@ -109,7 +109,7 @@ def build_images(
                 where,
                 runtimes=runtime or (),
                 require=require or (),
-                again=again,
+                force=force,
                 progress=progress,
             )
             if smoke
@@ -144,7 +144,7 @@ def _smoke(
     *,
     runtimes: Sequence[str],
     require: Sequence[str],
-    again: bool,
+    force: bool,
     progress: Progress,
 ) -> ImageReport:
     targets = [
@@ -165,7 +165,7 @@ def _smoke(
         output=output.absolute(),
         runtimes=list(runtimes) or None,
         require=require,
-        previous=None if again else before,
+        previous=None if force else before,
         progress=progress,
     )
     write_report(merge_reports(report, before, in_layouts(output / "images")), output)

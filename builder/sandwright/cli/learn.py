@@ -9,7 +9,7 @@ from sandwright.cli import console
 from sandwright.errors import UsageError, VerdictError
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, recording_method
-from sandwright.learn.learn import WIDER, Learned, Learner
+from sandwright.learn.learn import ALLOW_NETWORK, Learned, Learner
 from sandwright.learn.proposal import difference
 from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
@@ -28,9 +28,9 @@ def learn(
     preset: Sequence[str] = (),
     set: Sequence[str] = (),  # noqa: A002 - the option's name
     time: str = "",
-    wider: bool = False,
-    once: bool = False,
-    necessary: bool = False,
+    allow_network: bool = False,
+    no_confirm: bool = False,
+    minimal: bool = False,
     merge: Sequence[str] = (),
     record: str = "",
     write: bool = False,
@@ -43,14 +43,17 @@ def learn(
     if not words and not merge:
         raise UsageError("give a command to learn from, behind --, or records of earlier runs by --merge")
     named = [each.partition("=")[0] for each in set]
-    settings = [*set, *[each for each in WIDER if wider and each.partition("=")[0] not in named]]
+    settings = [
+        *set,
+        *[each for each in ALLOW_NETWORK if allow_network and each.partition("=")[0] not in named],
+    ]
     file = policy or above("sandbox.yaml")
     command = RecordedCommand(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
     learner = Learner(command, say, [_merged(Path(each)) for each in merge])
     kept = _apart(Path(record), learner) if record else None
-    learned = learner.learn(again=not once, necessary=necessary) if words else learner.proposed()
+    learned = learner.learn(again=not no_confirm, necessary=minimal) if words else learner.proposed()
     if kept:
         _keep(kept, learned)
     for line in _told(learner, learned):

@@ -32,8 +32,8 @@ def lock_images(
     check: bool = False,
     strict: bool = False,
     insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
+    ca_file: str = "",
+    authfile: str = "",
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
     catalogue = catalogue_of(images, name or ())
@@ -43,7 +43,7 @@ def lock_images(
         if (not name or definition.name in name) and definition.parent is None
     ]
     checked = Checked(why=_why_none(catalogue, name or ()))
-    registry = functools.partial(registry_settings, insecure or (), authorities, logins)
+    registry = functools.partial(registry_settings, insecure or (), ca_file, authfile)
     with console.watching() as progress:
         for definition in chosen:
             try:

@@ -1,4 +1,4 @@
-"""The command that proves user mapping: `sandwright prove-mapping`."""
+"""The command that proves user mapping: `sandwright verify-mapping`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sandwright.verify.mapping.prove import prove_mapping as prove
 from sandwright.verify.mapping.starts import PROVED
 
 
-def prove_mapping(
+def verify_mapping(
     *,
     image: str,
     runtime: str = "",

@@ -20,15 +20,27 @@ Values = dict[str, str | bool | list[str]]
 
 @dataclass(slots=True)
 class Parsed:
-    """A command line after parsing. `words` are the command to run; `help` is a request for help."""
+    """A command line after parsing. `words` are the command to run; `help` is a request for help.
+
+    `warnings` name the options that were written by a retired name.
+    """
 
     values: Values = field(default_factory=dict)
     words: list[str] = field(default_factory=list)
     help: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+def retired_warning(old: str, new: str) -> str:
+    """The warning for a name of an earlier release."""
+    return f"`{old}` is now `{new}`; the old name works for one more release"
 
 
 def find(name: str) -> Command:
-    """The command of a name. Raise UsageError for another, with the nearest match."""
+    """The command of a name, which may be a retired one.
+
+    Raise UsageError for another, with the nearest match.
+    """
     if name == "--":
         _fail("a command is run by `sandwright run -- COMMAND`")
     for each in everyday.COMMANDS:
@@ -50,6 +62,7 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
     """
     parsed, rest = Parsed(), list(words)
     known = {flag: each for each in command.arguments for flag in _flags(each)}
+    retired = {f"--{name}": each for each in command.options for name in each.retired}
     while rest:
         word = rest.pop(0)
         if word in HELP:
@@ -62,6 +75,11 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
             for each in rest:
                 _position(command, parsed.values, each)
             break
+        name, equals, value = word.partition("=")
+        if name in retired:
+            flag = retired[name].flag
+            parsed.warnings.append(retired_warning(name, flag))
+            word = f"{flag}{equals}{value}"
         if _is_option(word):
             _option(command, known, parsed.values, word, rest)
         elif command.takes_command and not command.positional:
@@ -127,7 +145,7 @@ def _option(
     if not option.metavar:
         if equals:
             _fail(f"{command.name}: {name} takes no value")
-        values[option.keyword] = not name.startswith("--no-")
+        values[option.keyword] = not (option.negatable and name.startswith("--no-"))
         return
     if not equals:
         if not rest or rest[0] in known or rest[0] == "--":

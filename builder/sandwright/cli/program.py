@@ -11,7 +11,7 @@ import sandwright
 from sandwright.cli.commands.command import Command
 from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
-from sandwright.cli.parsing import HELP, Values, check, find, parse
+from sandwright.cli.parsing import HELP, Values, check, find, parse, retired_warning
 from sandwright.errors import SandwrightError
 from sandwright.visible import one_line
 
@@ -40,6 +40,10 @@ def main(words: Sequence[str]) -> int:
         parsed = parse(command, asked[1:])
     except SandwrightError as error:
         return _refused(error, asked[0])
+    if asked[0] != command.name:
+        parsed.warnings.insert(0, retired_warning(asked[0], command.name))
+    for warning in parsed.warnings:
+        _say(warning, 0)
     if parsed.help:
         from sandwright.cli.help import page  # noqa: PLC0415 - only for who asks
 

@@ -26,8 +26,8 @@ def push_image(
     ref: str = "",
     output: str = "build",
     insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
+    ca_file: str = "",
+    authfile: str = "",
 ) -> None:
     """Push an image with all its platforms by digest, read it back, compare it, and tag it last."""
     target = parse_reference(reference)
@@ -38,7 +38,7 @@ def push_image(
     with (
         console.watching() as progress,
         open_repository(
-            target, registry_settings(insecure or (), authorities, logins), push=True
+            target, registry_settings(insecure or (), ca_file, authfile), push=True
         ) as repository,
     ):
         done = push(
@@ -61,8 +61,8 @@ def pull_image(
     platform: Sequence[str] | None = None,
     output: str = "build",
     insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
+    ca_file: str = "",
+    authfile: str = "",
 ) -> None:
     """Pull an image into an OCI layout, and compare every part with its digest."""
     source = parse_reference(reference)
@@ -72,7 +72,7 @@ def pull_image(
             source,
             where,
             platforms=platform or (),
-            settings=registry_settings(insecure or (), authorities, logins),
+            settings=registry_settings(insecure or (), ca_file, authfile),
             cache=Cache(default_cache(os.environ)),
             progress=progress,
         )

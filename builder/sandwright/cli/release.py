@@ -77,7 +77,7 @@ def sbom(
     return None
 
 
-def prove_image(
+def attest_image(
     *,
     name: str,
     method: str = "oci",
@@ -118,8 +118,8 @@ def publish(
     output: str = "build",
     mirror: str = "",
     insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
+    ca_file: str = "",
+    authfile: str = "",
 ) -> None:
     """Publish built images with SBOM, provenance, evidence and signature; move tags last.
 
@@ -128,7 +128,7 @@ def publish(
     started = time.monotonic()
     wanted, prefix = _names(list(image or ()), to)
     signer = signers.signer(key, public_key, keyless=keyless, token=token, trust=trust)
-    settings = registry_settings(insecure or (), authorities, logins)
+    settings = registry_settings(insecure or (), ca_file, authfile)
     catalogue = catalogue_of(images, wanted)
     with console.watching() as progress:
         releases = [
@@ -170,15 +170,15 @@ def verify_image(
     platform: Sequence[str] | None = None,
     mirror: str = "",
     insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
+    ca_file: str = "",
+    authfile: str = "",
 ) -> Checked:
     """Check a published image: signature, provenance, SBOM, evidence, every byte."""
     if not rebuild and (platform or mirror):
         raise UsageError("--platform and --mirror are for --rebuild; give that too")
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
     source = parse_reference(reference)
-    settings = registry_settings(insecure or (), authorities, logins)
+    settings = registry_settings(insecure or (), ca_file, authfile)
     failed, checked = False, Checked()
     with (
         console.watching() as progress,

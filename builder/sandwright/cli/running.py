@@ -32,7 +32,7 @@ def request_of(
     *,
     policy: str = "",
     method: str = "",
-    outer: str = "",
+    gvisor_engine: str = "",
     preset: Sequence[str] = (),
     set: Sequence[str] = (),  # noqa: A002 - the option's name
     time: str = "",
@@ -51,7 +51,7 @@ def request_of(
         named=bool(policy),
         method=method,
         presets=list(preset),
-        settings=[*set, *[f"outer={outer}"] * bool(outer)],
+        settings=[*set, *[f"outer={gvisor_engine}"] * bool(gvisor_engine)],
         time=time,
         cidfile=cidfile,
         telemetry=telemetry,

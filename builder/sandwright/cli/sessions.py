@@ -116,7 +116,7 @@ def _enforced(enforced: Enforced) -> str:
     return ", ".join(parts)
 
 
-def audit(*, file: str, head: str = "", json: bool = False) -> Checked:
+def verify_audit(*, file: str, head: str = "", json: bool = False) -> Checked:
     """Check an audit log. Raise IntegrityError where a line was changed, moved, removed or cut off."""
     found = check(Path(file), head=head, runs=lambda session: state.liveness_of(session) != "ended")
     if json:

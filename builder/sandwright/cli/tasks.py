@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from dataclasses import replace
 from typing import Any
 
 from invoke.collection import Collection
@@ -17,13 +18,26 @@ from invoke.tasks import Task
 
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
+from sandwright.cli.parsing import retired_warning
 from sandwright.cli.program import execute
+from sandwright.visible import say
 
 
-def task(command: Command) -> Task[Any]:
-    """A command as a task. No option gets a short name by itself: some would take `-h` from `--help`."""
+def task(command: Command, retired: str = "") -> Task[Any]:
+    """A command as a task; with `retired` by that name of an earlier release.
+
+    No option gets a short name by itself: some would take `-h` from `--help`.
+    """
 
     def body(_c: Context, **values: Any) -> None:  # noqa: ANN401 - Invoke's values
+        if retired:
+            say(retired_warning(retired, command.name))
+        for each in command.options:
+            for name in each.retired:
+                value = values.pop(name.replace("-", "_"))
+                if value != _default(each):
+                    values[each.keyword] = value
+                    say(retired_warning(f"--{name}", each.flag))
         given = {each.keyword: values[each.keyword] for each in command.arguments}
         given = {name: value for name, value in given.items() if value != defaults[name]}
         words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
@@ -33,18 +47,21 @@ def task(command: Command) -> Task[Any]:
 
     defaults = {each.keyword: _default(each) for each in command.arguments}
     body.__name__ = command.name.replace("-", "_")
-    body.__doc__ = "\n\n".join(filter(None, (command.help, command.details)))
+    renamed = f"The former name of {command.name}." if retired else command.help
+    body.__doc__ = "\n\n".join(filter(None, (renamed, command.details)))
     parameters = [
         inspect.Parameter("c", inspect.Parameter.POSITIONAL_OR_KEYWORD),
         *map(_parameter, command.arguments),
+        *(_parameter(replace(each, name=name)) for each in command.options for name in each.retired),
     ]
     body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Invoke reads
     return Task(
         body,
-        name=command.name,
+        name=retired or command.name,
         positional=[each.keyword for each in command.positional if each.required],
         iterable=[each.keyword for each in command.arguments if each.repeatable],
-        help={each.name: each.about for each in command.arguments},
+        help={each.name: each.about for each in command.arguments}
+        | {name: f"the former name of {each.flag}" for each in command.options for name in each.retired},
         auto_shortflags=False,
     )
 
@@ -60,4 +77,6 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.keyword, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
-namespace = Collection(*map(task, COMMANDS))
+namespace = Collection(
+    *map(task, COMMANDS), *(task(each, name) for each in COMMANDS for name in each.retired)
+)

@@ -1,4 +1,4 @@
-"""The commands that prove sandboxes: `sandwright verify` and `prove`."""
+"""The commands that prove sandboxes: `sandwright verify` and `verify-presets`."""
 
 from __future__ import annotations
 
@@ -30,20 +30,18 @@ def verify(
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     trust_policy: bool = False,
     subject: str = "",
-    promises: str = "",
+    claims: str = "",
 ) -> Checked:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
-    With `subject` or `promises` prove somebody else's sandbox command instead, by what it promises.
+    With `subject` or `claims` prove somebody else's sandbox command instead, by what it claims.
     With `work` also do with real programs what people do in projects. Raise VerdictError for a probe with
     another outcome than expected, or none. Every skip gives a reason, and fails for methods in `require`.
     """
-    if subject or promises:
+    if subject or claims:
         if method or require or work or preset or set:
-            raise UsageError(
-                "--subject and --promises take no --method, --require, --work, --preset or --set"
-            )
-        return _verify_subject(subject, promises, json=json, junit=junit, html=html)
+            raise UsageError("--subject and --claims take no --method, --require, --work, --preset or --set")
+        return _verify_subject(subject, claims, json=json, junit=junit, html=html)
     required = names(require, "--require")
     request = request_for(policy, set, preset)
     require_trust(request, accepted=trust_policy)
@@ -55,15 +53,15 @@ def verify(
     return _show(report, named=named, required=required)
 
 
-def _verify_subject(subject: str, promises: str, *, json: str, junit: str, html: str) -> Checked:
-    """Prove a command that is not ours. Raise VerdictError when it does not keep what it promises."""
+def _verify_subject(subject: str, claims: str, *, json: str, junit: str, html: str) -> Checked:
+    """Prove a command that is not ours. Raise VerdictError when it does not keep what it claims."""
     with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
-        report = verify_subject(subject, promises)
+        report = verify_subject(subject, claims)
     proving.write(report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods))
     return _show(report, named=report.methods, required=())
 
 
-def prove(
+def verify_presets(
     *,
     preset: Sequence[str] | None = None,
     method: str = "all",

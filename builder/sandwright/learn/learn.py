@@ -24,8 +24,8 @@ from sandwright.session.prepare import resolved_here, resolved_with
 MOST_TURNS = 12
 """Runs under proposals, without those of `necessary`."""
 
-WIDER = ("network.mode=proxy", 'network.allow=["*:*"]', "process.seccomp=build")
-"""What `--wider` lets the command do while it is recorded: reach every public host through the proxy."""
+ALLOW_NETWORK = ("network.mode=proxy", 'network.allow=["*:*"]', "process.seccomp=build")
+"""What `--allow-network` lets a recorded command do: reach every public host through the proxy."""
 
 _DEFAULT = "schema: 1\nextends: [default]\n"
 

@@ -171,10 +171,10 @@ def matrix_evidence(
 def _no_matrix(image: str, other: Matrix | None, require: Sequence[str]) -> Iterator[str]:
     how = "there is none" if other is None else f"there is only one of {other.digest}"
     for method in require:
-        command = f"sandwright prove-image {image} --method {method}"
+        command = f"sandwright attest-image {image} --method {method}"
         yield f"matrix of {method}, which is required: {how}: {command}"
     if not require:
-        yield f"matrix: {how}: sandwright prove-image {image}; or --matrix none, if no sandbox runs on it"
+        yield f"matrix: {how}: sandwright attest-image {image}; or --matrix none, if no sandbox runs on it"
 
 
 def _matrix_faults(matrix: Matrix, require: Sequence[str]) -> Iterator[str]:

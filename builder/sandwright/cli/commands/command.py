@@ -16,7 +16,8 @@ class Option:
     by default, and `--no-NAME` turns it off. `choices` are the only values that are accepted. `offered` are
     values that completion offers beside others that exist. `more` lets further values follow the first one
     without the option's name: words that begin with `/`, or words that hold `=`. `written` is a file or
-    directory that the command makes or adds to: no link on the way to it is followed in a project.
+    directory that the command makes or adds to: no link on the way to it is followed in a project. `retired`
+    are names of earlier releases, which work with a warning for one release.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Option:
     offered: str = field(default="", kw_only=True)
     more: str = field(default="", kw_only=True)
     written: bool = field(default=False, kw_only=True)
+    retired: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def flag(self) -> str:
@@ -67,6 +69,7 @@ class Command:
     `details` are sentences that its help has below the first line. `takes_command` says that words behind
     `--` are a command for it to run, or to look at. `checks` is the kind of thing that it checks, empty for
     none: it fails when it has checked nothing. With `checks_if` it does so only where that flag is on.
+    `example` is a whole command line, which its help shows. `retired` are names of earlier releases.
     """
 
     name: str
@@ -78,6 +81,8 @@ class Command:
     takes_command: bool = field(default=False, kw_only=True)
     checks: str = field(default="", kw_only=True)
     checks_if: str = field(default="", kw_only=True)
+    example: str = field(kw_only=True)
+    retired: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def arguments(self) -> tuple[Option, ...]:

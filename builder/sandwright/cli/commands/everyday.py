@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from sandwright.cli.commands.command import Command, Option
-from sandwright.cli.commands.options import FACTS, JSON, METHODS_REQUIRED, POLICY, SET, TRUST
+from sandwright.cli.commands.options import FACTS, JSON, METHODS_REQUIRED, POLICY, PRESET, SET, TRUST
 
 GROUP = "every day"
 
-METHOD = Option(
-    "method",
-    "METHOD",
-    "method of this run, in place of the policy's",
-    short="m",
-    offered="method",
-)
-PRESET = Option(
-    "preset",
-    "PRESET",
-    "a preset above the policy, such as agent-claude; then no policy has to be there",
-    repeatable=True,
-)
-TIME = Option("time", "TIME", "time limit: 90, 30m (as --set resources.time=TIME)", short="t")
+METHOD = Option("method", "METHOD", "method to use instead of the policy's", short="m", offered="method")
+METHODS = Option("method", "METHOD", "method to ask (default: all)", repeatable=True, offered="method")
+TIME = Option("time", "TIME", "time limit, such as 90 or 30m (same as --set resources.time=TIME)", short="t")
 
 COMMANDS = (
     Command(
@@ -28,43 +17,45 @@ COMMANDS = (
         GROUP,
         "Propose a sandbox.yaml for a project, with a comment for each choice.",
         options=(
-            Option("directory", "DIR", "the project's directory (default: this one)"),
+            Option("directory", "DIR", "directory of the project (default: the current one)"),
             Option(
                 "method",
                 "METHOD",
-                "method of the policy (default: the first that works here)",
+                "method of the policy (default: the first that works on this machine)",
                 offered="method",
             ),
             Option(
                 "agent",
                 "AGENT",
-                "coding agent that works in the project: its preset is the policy's base",
+                "base the policy on the preset of this coding agent",
                 choices=("claude", "codex", "gemini", "aider", "opencode"),
             ),
-            Option("yes", "", "write it without asking"),
+            Option("yes", "", "write the file without asking"),
         ),
-        details="Shows the policy, and writes it after a yes; never over an existing one. Exits with 3 when"
-        " it wrote nothing: the answer was no, or there was no terminal to ask on.",
+        details="Shows the policy and asks before it writes; never overwrites an existing one. Exits with 3"
+        " if it wrote nothing: the answer was no, or there was no terminal to ask on.",
+        example="sandwright init --agent claude",
     ),
     Command(
         "run",
         GROUP,
-        "Run a command in the sandbox of a policy; exits as the command does.",
+        "Run a command in the sandbox of a policy; exits with the command's status.",
         options=(
             POLICY,
             METHOD,
             PRESET,
             Option(
-                "outer",
+                "gvisor-engine",
                 "ENGINE",
-                "engine whose container gVisor runs in: docker or podman (as --set outer=ENGINE)",
+                "run gVisor in a container of docker or podman (same as --set outer=ENGINE)",
+                retired=("outer",),
             ),
             SET,
             TIME,
             Option(
                 "cidfile",
                 "FILE",
-                "write the container's id (without an engine, the session's) to this new file",
+                "write the container ID to this new file (the session ID for methods without an engine)",
                 written=True,
             ),
             Option(
@@ -74,45 +65,45 @@ COMMANDS = (
                 written=True,
             ),
             Option(
-                "denials",
-                "FILE",
-                "append what was refused to this file, a line of JSON for each kind of refusal",
-                written=True,
+                "denials", "FILE", "append denials to this file, one JSON line for each kind", written=True
             ),
-            Option("explain-denials", "", "say which paths were refused, too, which takes time (bwrap)"),
-            Option("quiet", "", "don't say on standard error what was refused"),
+            Option("explain-denials", "", "also list refused paths (slower; bwrap only)"),
+            Option("quiet", "", "do not print denials"),
             Option(
                 "audit",
                 "FILE",
-                "append start, refusals, calls and end to this audit log, out of its reach",
+                "append this run to an audit log that the sandbox cannot write",
                 written=True,
             ),
             TRUST,
         ),
-        details="Exits with 125 when it ran nothing, with the reason on standard error; with 124 when the "
-        "time was up.",
+        details="Exits with 125 if the command was not started, and prints the reason on standard error; with"
+        " 124 if the time limit was reached.",
         takes_command=True,
+        example="sandwright run --preset agent-claude -- claude",
     ),
     Command(
         "fleet",
         GROUP,
-        "Run a command many times in a cluster, each time in a sandbox of its own.",
+        "Run a command many times in a Kubernetes cluster, each time in a separate sandbox.",
         options=(
-            Option("count", "N", "number of runs; JOB_COMPLETION_INDEX tells a run which it is, from 0"),
+            Option("count", "N", "number of runs; JOB_COMPLETION_INDEX counts them from 0"),
             Option(
-                "rows", "FILE", "a row for each run: words behind COMMAND, quoted as in a shell, or as JSON"
+                "rows",
+                "FILE",
+                "one run for each line: arguments for COMMAND, quoted as in a shell or as a JSON array",
             ),
-            Option("parallel", "N", "runs at a time (default: 10)"),
+            Option("parallel", "N", "runs at the same time (default: 10)"),
             Option("retries", "N", "restarts of a run that was killed from outside (default: 2)"),
-            Option("name", "NAME", "the fleet's name, to resume or remove it by (default: a new one)"),
+            Option("name", "NAME", "name of the fleet, for --resume and --remove (default: a new one)"),
             Option(
                 "results",
                 "FILE",
-                "JSON lines, one for each run (default: fleet-NAME.jsonl; - for stdout)",
+                "results as JSON lines, one for each run (default: fleet-NAME.jsonl; - for stdout)",
                 written=True,
             ),
-            Option("resume", "", "go on with the fleet NAME: collect the results that FILE has not"),
-            Option("remove", "", "end the fleet NAME, and remove it from the cluster"),
+            Option("resume", "", "continue the fleet NAME: collect the results that FILE does not have yet"),
+            Option("remove", "", "stop the fleet NAME and remove it from the cluster"),
             POLICY,
             METHOD,
             PRESET,
@@ -120,50 +111,46 @@ COMMANDS = (
             TIME,
             TRUST,
         ),
-        details="Exits with 6 when a run failed. Ctrl-C leaves the fleet to the cluster, where it goes on.",
+        details="Exits with 6 if a run failed. After Ctrl-C the fleet continues in the cluster.",
         takes_command=True,
+        example="sandwright fleet --count 100 --parallel 20 -- python3 simulate.py",
     ),
     Command(
         "learn",
         GROUP,
-        "Record a command in its sandbox, and propose the least policy under which it passes.",
+        "Record a command in its sandbox and propose the least policy under which it passes.",
         options=(
             POLICY,
             PRESET,
             SET,
-            Option("time", "TIME", "time limit of each run: 90, 30m", short="t"),
+            Option("time", "TIME", "time limit of each run, such as 90 or 30m", short="t"),
             Option(
-                "wider",
+                "allow-network",
                 "",
-                "record with every public host open through the proxy, and the filter `build`",
+                "record with all public hosts open through the proxy, and the seccomp preset `build`",
+                retired=("wider",),
             ),
-            Option("once", "", "don't run the command under the proposal"),
-            Option("necessary", "", "leave out each grant in turn, and keep those without which it fails"),
-            Option("record", "FILE", "keep what was recorded in this file", written=True),
-            Option("merge", "FILE", "a record of an earlier run, which counts, too", repeatable=True),
-            Option("write", "", "write the policy, instead of only showing the change"),
+            Option("no-confirm", "", "do not run the command under the proposal", retired=("once",)),
+            Option(
+                "minimal",
+                "",
+                "remove one grant at a time and keep those without which the command fails",
+                retired=("necessary",),
+            ),
+            Option("record", "FILE", "save the recording in this file", written=True),
+            Option("merge", "FILE", "add the recording of an earlier run", repeatable=True),
+            Option("write", "", "write the policy instead of only showing the change"),
             TRUST,
         ),
-        details="Prints the change of sandbox.yaml; what the command writes goes to standard error. Runs the "
-        "command several times. Exits with 12 when it doesn't pass under the proposal.",
+        details="Prints the change of sandbox.yaml on standard output and the command's output on standard"
+        " error. Runs the command several times. Exits with 12 if it does not pass under the proposal.",
         takes_command=True,
-    ),
-    Command(
-        "audit",
-        GROUP,
-        "Check an audit log: whether a line was changed, moved, removed or cut off.",
-        positional=(Option("file", "FILE", "the file that `run --audit` wrote", required=True),),
-        options=(
-            Option("head", "DIGEST", "what a run said at its end: some line must have it"),
-            JSON,
-        ),
-        details="Exits with 8 when something is wrong, and names the line.",
-        checks="line",
+        example="sandwright learn --write -- make test",
     ),
     Command(
         "verify",
         GROUP,
-        "Prove a policy: attempt in a real sandbox what it denies and what it allows.",
+        "Prove a policy: attempt in a real sandbox everything that it denies and allows.",
         options=(
             POLICY,
             PRESET,
@@ -176,30 +163,50 @@ COMMANDS = (
             Option(
                 "json",
                 "FILE",
-                "write the outcomes to it: {probe, method, verdict, expected, observed, evidence}, …",
+                "write the results: {probe, method, verdict, expected, observed, evidence}, …",
                 written=True,
             ),
-            Option("junit", "FILE", "write them to it as JUnit XML", written=True),
-            Option("html", "FILE", "write a page with all evidence to it", written=True),
+            Option("junit", "FILE", "write the results as JUnit XML", written=True),
+            Option("html", "FILE", "write a page with all evidence", written=True),
             METHODS_REQUIRED,
-            Option("work", "", "also do what people do in projects, with the programs that are installed"),
+            Option("work", "", "also run everyday developer tasks with the installed tools"),
             Option(
                 "subject",
                 "COMMAND",
-                "prove this command instead, which runs the words behind it in a sandbox",
+                "verify another sandbox: COMMAND runs the words after it in that sandbox",
             ),
-            Option("promises", "FILE", "what it promises: a file, or the name of a subject that ships"),
+            Option(
+                "claims",
+                "FILE",
+                "what that sandbox claims to deny: a file, or the name of a shipped subject",
+                retired=("promises",),
+            ),
             SET,
             TRUST,
         ),
-        details="Fails when a probe has another outcome than expected, or none. Every skip gives a reason, "
-        "and fails for methods that --require names.",
+        details="Fails if a probe ends with another result than expected, or with none. A skipped probe shows"
+        " its reason, and fails for the methods in --require.",
         checks="probe",
+        example="sandwright verify --method bwrap,docker --html report.html",
+    ),
+    Command(
+        "verify-audit",
+        GROUP,
+        "Verify an audit log: detect lines that were changed, moved, removed or cut off.",
+        positional=(Option("file", "FILE", "the file that `run --audit` wrote", required=True),),
+        options=(
+            Option("head", "DIGEST", "digest that a run printed at its end; a line must have it"),
+            JSON,
+        ),
+        details="Exits with 8 if the log was changed, and names the line.",
+        checks="line",
+        example="sandwright verify-audit audit.jsonl",
+        retired=("audit",),
     ),
     Command(
         "explain",
         GROUP,
-        "Show what a policy says about a path, host or call, and what each method does.",
+        "Show what a policy decides about a path, host or system call, and why.",
         positional=(
             Option(
                 "question",
@@ -213,67 +220,73 @@ COMMANDS = (
         options=(
             POLICY,
             PRESET,
-            Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
+            METHODS,
             Option(
                 "arch",
                 "ARCH",
-                "an architecture to ask for, amd64 or arm64 (default: the host's)",
+                "architecture, amd64 or arm64 (default: the host's)",
                 repeatable=True,
             ),
             FACTS,
             SET,
             JSON,
         ),
+        details="Also reads the answer back from the rendered artifacts of each method, and compares.",
+        example="sandwright explain write .git/hooks/pre-commit",
     ),
     Command(
         "diff",
         GROUP,
         "Show what a change of a policy newly allows and denies, for each method.",
         positional=(
-            Option("old", "OLD", "the policy before: a file, REVISION:FILE, or a revision", required=True),
-            Option("new", "NEW", "the policy after; with --revisions absent for the work tree"),
+            Option("old", "OLD", "old policy: a file, REVISION:FILE, or a revision", required=True),
+            Option("new", "NEW", "new policy; with --revisions, omit it for the work tree"),
         ),
         options=(
-            Option("revisions", "", "OLD and NEW are revisions of Git, whose file --policy names"),
+            Option("revisions", "", "OLD and NEW are Git revisions; --policy names the file in them"),
             POLICY,
-            Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
+            METHODS,
             SET,
-            Option("prove", "", "attempt each change in a sandbox, under the old policy and the new one"),
-            Option(
-                "time", "TIME", "time after which to give up, and fail: 90, 10m (default: none)", short="t"
-            ),
-            Option("json", "FILE", "write every change to it as JSON", written=True),
-            Option("markdown", "FILE", "write a comment for a pull request to it", written=True),
-            Option("sarif", "FILE", "write the changes to it as SARIF 2.1.0", written=True),
+            Option("prove", "", "attempt each change in real sandboxes of both policies"),
+            Option("time", "TIME", "fail after this time, such as 90 or 10m (default: no limit)", short="t"),
+            Option("json", "FILE", "write every change as JSON", written=True),
+            Option("markdown", "FILE", "write a comment for a pull request", written=True),
+            Option("sarif", "FILE", "write the changes as SARIF 2.1.0", written=True),
         ),
-        details="Exits with 14 when the new policy allows more, with 12 when a sandbox did otherwise than "
-        "was said.",
+        details="Exits with 14 if the new policy allows more, with 12 if a sandbox did not behave as"
+        " predicted.",
         checks="case",
+        example="sandwright diff --revisions origin/main",
     ),
     Command(
         "doctor",
         GROUP,
-        "Start a sandbox of each method, to show which work here, and what the others lack.",
+        "Show which methods work on this machine, and what is missing for the rest.",
         options=(
-            Option("method", "METHOD", "a method to try (default: all)", repeatable=True, offered="method"),
-            Option("fresh", "", "start each sandbox anew, even if nothing has changed since the last time"),
+            Option("method", "METHOD", "method to try (default: all)", repeatable=True, offered="method"),
+            Option("fresh", "", "start each sandbox again, even if nothing has changed since the last time"),
             JSON,
         ),
+        details="Starts a real sandbox of each method.",
+        example="sandwright doctor --method podman",
     ),
     Command(
         "status",
         GROUP,
-        "Show this user's running sessions, and what each enforces.",
+        "List this user's running sessions and what each enforces.",
         options=(JSON,),
+        example="sandwright status --json",
     ),
     Command(
         "cleanup",
         GROUP,
-        "Remove what killed sessions left behind; never what runs, or isn't ours.",
+        "Remove leftovers of killed sessions.",
         options=(
-            Option("caches", "", "remove the caches that projects keep (`cache` in a policy), too"),
-            Option("dry-run", "", "only show what would be removed"),
+            Option("caches", "", "also remove the caches of projects (`cache` in a policy)"),
+            Option("dry-run", "", "only list what would be removed"),
             JSON,
         ),
+        details="Running sessions and other users' files are not touched.",
+        example="sandwright cleanup --dry-run",
     ),
 )

@@ -11,63 +11,64 @@ COMMANDS = (
     Command(
         "trust",
         GROUP,
-        "Show what a policy allows beyond the preset `default`, and accept it.",
+        "Show what a policy allows beyond the preset `default`, and approve it.",
         options=(
             POLICY,
-            Option("yes", "", "accept without asking"),
-            Option("forget", "", "accept it no longer"),
+            Option("yes", "", "approve without asking"),
+            Option("forget", "", "withdraw the approval"),
         ),
-        details="Asks on a terminal, again whenever the policy says or allows something else.",
+        details="Asks on a terminal, and again whenever the policy changes.",
+        example="sandwright trust",
     ),
     Command(
         "account-setup",
         GROUP,
-        "Make the account of the method `user`, and share the project with it.",
+        "Create the account for the method `user` and share the project with it.",
         options=(POLICY, YES),
-        details="Without --yes it only shows what it would do, and exits with 3. Needs root, or `sudo` "
-        "without a password. It leaves what exists as it is. It shares everything that the policy "
-        "makes writable.",
+        details="Without --yes, lists the changes and exits with 3. Needs root, or `sudo` without a password."
+        " Keeps an existing account. Shares everything that the policy makes writable.",
+        example="sandwright account-setup --yes",
     ),
     Command(
         "account-remove",
         GROUP,
-        "Remove a project's account with its home; the project's owner gets its files.",
+        "Remove the account of a project with its home; the project's owner gets its files.",
         options=(
-            Option("project", "DIR", "the project's directory, even if it is gone (default: this one)"),
+            Option("project", "DIR", "project directory, even if it is gone (default: the current one)"),
             YES,
         ),
-        details="Without --yes it only shows what it would do, and exits with 3.",
+        details="Without --yes, lists the changes and exits with 3.",
+        example="sandwright account-remove --yes",
     ),
     Command(
         "bridge",
         GROUP,
-        "Run a rendered launcher, such as .sandbox/bwrap/launch, beside a bridge.",
+        "Run a rendered launcher, such as .sandbox/bwrap/launch, together with a bridge.",
         options=(POLICY, SET, TRUST),
-        details="Exits as the command does. `run` does this by itself.",
+        details="Exits with the command's status. `run` starts its own bridge.",
         takes_command=True,
+        example="sandwright bridge -- .sandbox/bwrap/launch git push",
     ),
     Command(
-        "prove",
+        "verify-presets",
         GROUP,
-        "Prove the shipped presets with every method that works here; write reports.",
+        "Prove the shipped presets with every method that works here, and write reports.",
         options=(
-            Option(
-                "preset", "PRESET", "a shipped preset (default: all but those for agents)", repeatable=True
-            ),
-            Option(
-                "method", "METHODS", "methods to prove them with, M[,M...] (default: all)", offered="method"
-            ),
+            Option("preset", "PRESET", "shipped preset (default: all but those for agents)", repeatable=True),
+            Option("method", "METHODS", "methods, M[,M...] (default: all)", offered="method"),
             METHODS_REQUIRED,
             Option(
                 "output",
                 "DIR",
-                "directory that images are built in; reports go to its directory verify",
+                "directory with the built images; reports are written to OUTPUT/verify",
                 written=True,
             ),
         ),
-        details="Proves each preset in a new project with write access to itself. OUTPUT/verify/PRESET gets"
-        " verify.json, junit.xml and verify.html. Fails as `verify` does.",
+        details="Proves each preset in a new writable project. Writes verify.json, junit.xml and verify.html"
+        " to OUTPUT/verify/PRESET. Fails as `verify` does.",
         checks="probe",
+        example="sandwright verify-presets --preset strict --method bwrap,landlock",
+        retired=("prove",),
     ),
     Command(
         "completion",
@@ -76,5 +77,6 @@ COMMANDS = (
         positional=(
             Option("shell", "SHELL", "bash, zsh or fish", required=True, choices=("bash", "fish", "zsh")),
         ),
+        example="sandwright completion bash >~/.local/share/bash-completion/completions/sandwright",
     ),
 )

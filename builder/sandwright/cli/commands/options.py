@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from sandwright.cli.commands.command import Option
 
-POLICY = Option("policy", "FILE", "the project's policy (default: sandbox.yaml)", short="p")
+POLICY = Option("policy", "FILE", "policy of the project (default: sandbox.yaml)", short="p")
+PRESET = Option(
+    "preset",
+    "PRESET",
+    "apply a preset on top of the policy, such as agent-claude; no sandbox.yaml needed",
+    repeatable=True,
+)
 SET = Option(
-    "set", "FIELD=VALUE", "a setting of this run, such as network.mode=none", repeatable=True, short="s"
+    "set", "FIELD=VALUE", "override a setting, such as network.mode=none", repeatable=True, short="s"
 )
-TRUST = Option("trust-policy", "", "accept what the policy loosens of the preset `default`, this once")
-JSON = Option("json", "", "answer as one JSON object")
-YES = Option("yes", "", "do it, instead of only showing what would be done")
-FACTS = Option(
-    "facts", "FILE", "use the host that this JSON file describes (`sandwright facts`), not this one"
-)
+TRUST = Option("trust-policy", "", "approve for this run what the policy allows beyond the preset `default`")
+JSON = Option("json", "", "print one JSON object")
+YES = Option("yes", "", "make the changes instead of only listing them")
+FACTS = Option("facts", "FILE", "use the host recorded in this file (`sandwright facts`) instead of this one")
 METHODS_REQUIRED = Option(
-    "require", "METHODS", "methods, M[,M...], of which a skip is a failure", offered="method"
+    "require", "METHODS", "fail if one of these methods, M[,M...], is skipped", offered="method"
 )
-OUTPUT = Option("output", "DIR", "directory for everything that is made (default: build)", written=True)
-BUILT = Option("output", "DIR", "directory that build-images wrote to (default: build)")
+OUTPUT = Option("output", "DIR", "output directory (default: build)", written=True)
+BUILT = Option("output", "DIR", "output directory of build-images (default: build)")
 PLATFORM = Option("platform", "PLATFORM", "linux/amd64 or linux/arm64 (default: this machine's)")
-DEFINITIONS = Option("images", "DIR", "directory of image definitions (default: those that ship)")
+DEFINITIONS = Option("images", "DIR", "directory of image definitions (default: the shipped ones)")
 MIRROR = Option(
     "mirror", "ADDRESS", "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (default: apt's)"
 )
-STRICT = Option(
-    "strict", "", "fail when the registry of a base can't be reached, instead of leaving the image out"
-)
-REF = Option("ref", "REF", "which of the image's references, where it has several")
+STRICT = Option("strict", "", "fail if the registry of a base image is unreachable; default: skip the image")
+REF = Option("ref", "REF", "reference to use, if the image has several")
 NAMES = Option("name", "NAME", "an image (default: all)", repeatable=True)
 IMAGE = Option(
     "image",
@@ -40,12 +42,13 @@ REFERENCE = Option(
     "reference", "REFERENCE", "the image: HOST/REPOSITORY:TAG or HOST/REPOSITORY@DIGEST", required=True
 )
 REGISTRY = (
+    Option("insecure", "HOST", "registry HOST[:PORT] that may be used without TLS", repeatable=True),
+    Option("ca-file", "FILE", "CA certificates to trust instead of the system's", retired=("authorities",)),
     Option(
-        "insecure", "HOST", "a registry, HOST[:PORT], to speak to without TLS if need be", repeatable=True
-    ),
-    Option("authorities", "FILE", "certificates to trust in place of the machine's"),
-    Option(
-        "logins", "FILE", "logins, as docker and podman write them (default: theirs); 'none' for no login"
+        "authfile",
+        "FILE",
+        "registry credentials in the format of docker and podman (default: theirs); 'none' for anonymous",
+        retired=("logins",),
     ),
 )
-SIGSTORE = Option("trust", "FILE", "Sigstore's trust configuration in JSON (default: the public services)")
+SIGSTORE = Option("trust", "FILE", "Sigstore trust configuration, JSON (default: the public services)")

@@ -7,37 +7,41 @@ from sandwright.cli.commands.options import FACTS, JSON, POLICY, SET
 
 GROUP = "profiles"
 
-PARAMETER = Option("D", "KEY=VALUE", "a parameter of a Seatbelt profile", repeatable=True, more="=")
+PARAMETER = Option("D", "KEY=VALUE", "parameter of a Seatbelt profile", repeatable=True, more="=")
 
 COMMANDS = (
     Command(
         "render",
         GROUP,
-        "Render the artifacts of a policy, with a manifest of their digests.",
+        "Render the artifacts of a policy and a manifest of their digests.",
         options=(
             POLICY,
             Option(
                 "method",
                 "METHOD",
-                "a method to render (default: the policy's)",
+                "method to render (default: the policy's)",
                 repeatable=True,
                 offered="method",
             ),
             Option(
-                "out", "DIR", "directory; each method has its own below it (default: .sandbox)", written=True
+                "out",
+                "DIR",
+                "directory, with one subdirectory for each method (default: .sandbox)",
+                written=True,
             ),
             FACTS,
             SET,
-            Option("check", "", "write nothing; fail when the files differ from what would be rendered"),
+            Option("check", "", "write nothing; fail if the files are stale"),
             Option("diff", "", "write nothing; show what would change"),
         ),
         checks="artifact",
         checks_if="check",
+        example="sandwright render --method docker --check",
     ),
     Command(
         "lint",
         GROUP,
-        "Show what is likely wrong in a profile or policy; fail on an error.",
+        "Report likely mistakes in a profile or policy; fail on an error.",
         positional=(
             Option(
                 "file",
@@ -48,20 +52,23 @@ COMMANDS = (
         ),
         options=(FACTS, PARAMETER),
         checks="file",
+        example="sandwright lint sandbox.yaml",
     ),
     Command(
         "facts",
         GROUP,
-        "Print a policy's facts about this host as JSON, to render for it elsewhere.",
+        "Record what a policy needs to know about this host, as JSON, to render for it elsewhere.",
         options=(POLICY, SET),
+        example="sandwright facts >host.json; sandwright render --facts host.json",
     ),
     Command(
         "schema",
         GROUP,
-        "Print the JSON Schema of a document, for editors.",
+        "Print the JSON Schema of a document for editors.",
         positional=(
             Option("document", "DOCUMENT", "policy or image", required=True, choices=("policy", "image")),
         ),
+        example="sandwright schema policy >policy.schema.json",
     ),
     Command(
         "sbpl-eval",
@@ -75,49 +82,52 @@ COMMANDS = (
             Option(
                 "resource",
                 "KEY=VALUE",
-                "the operation's object: path=/etc/hosts, remote=tcp:localhost:80, …",
+                "object of the operation: path=/etc/hosts, remote=tcp:localhost:80, …",
                 repeatable=True,
                 more="=",
             ),
             PARAMETER,
-            Option("symlink", "FROM=TO", "a symbolic link of the host", repeatable=True, more="="),
-            Option("include", "DIR", "a directory with profiles to import, as a Mac's", repeatable=True),
+            Option("symlink", "FROM=TO", "symbolic link on the host", repeatable=True, more="="),
+            Option("include", "DIR", "directory of profiles to import", repeatable=True),
             Option(
                 "fragment",
                 "",
-                "take it as part of a profile: assume (version 1) and (deny default) before it",
+                "treat it as a fragment: prepend (version 1) and (deny default)",
             ),
             Option(
                 "batch",
                 "FILE",
-                "questions as JSON lines: a file, or - for standard input; in place of profile and operation",
+                "queries as JSON lines, instead of PROFILE and OPERATION: a file, or - for standard input",
             ),
             JSON,
         ),
+        example="sandwright sbpl-eval profile.sb file-read-data --resource path=/etc/hosts",
     ),
     Command(
         "seccomp-eval",
         GROUP,
-        "Show what a seccomp profile does with a system call, and by which rule.",
+        "Show what a seccomp profile does with a system call, and which rule decides.",
         positional=(
             Option("profile", "PROFILE", "the profile, in the format of Docker, Podman or OCI"),
             Option("syscall", "SYSCALL", "the system call, by name or number"),
             Option("argument", "ARGUMENT", "its arguments in order, decimal or 0x…", repeatable=True),
         ),
         options=(
-            Option("arch", "ARCH", "amd64, arm64, or i386 and the like for a second ABI (default: amd64)"),
-            Option("cap", "CAP_X", "a capability of the container", repeatable=True),
+            Option("arch", "ARCH", "amd64, arm64, or a second ABI such as i386 (default: amd64)"),
+            Option("cap", "CAP_X", "capability of the container", repeatable=True),
             JSON,
         ),
+        example="sandwright seccomp-eval seccomp.json clone 0x10000000",
     ),
     Command(
-        "shim-check",
+        "shim-eval",
         GROUP,
-        "Show the host's side of a shim's call, without running it: `shim-check -- git push`.",
+        "Show what the bridge would do with a shim's call, without running it.",
         options=(POLICY, SET),
-        details="Without a call: what each shim lets through. Fails where the bridge would refuse the call,"
-        " for what the policy says, a remote that it does not know, or a file that it keeps from "
-        "the sandbox.",
+        details="Without a call: lists what each shim allows. Fails if the bridge would refuse the call: for"
+        " a rule of the policy, an unknown remote, or a file that is hidden from the sandbox.",
         takes_command=True,
+        example="sandwright shim-eval -- git push origin main",
+        retired=("shim-check",),
     ),
 )

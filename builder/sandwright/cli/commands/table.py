@@ -20,8 +20,8 @@ COMMANDS: tuple[Command, ...] = tuple(command for each in _HEADINGS for command 
 
 
 def command_of(name: str) -> Command | None:
-    """The command of a name."""
-    return next((each for each in COMMANDS if each.name == name), None)
+    """The command of a name, which may be a retired one."""
+    return next((each for each in COMMANDS if name in (each.name, *each.retired)), None)
 
 
 def grouped() -> Iterator[tuple[str, list[Command]]]:

@@ -103,7 +103,7 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
 def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The image's entrypoint; without our first process where that would be root.
 
-    It needs rights that nothing has that is smoke-run; `prove-mapping` starts it with them.
+    It needs rights that nothing has that is smoke-run; `verify-mapping` starts it with them.
     """
     entrypoint = tuple(config.get("Entrypoint") or ())
     account, rest = split_entrypoint(entrypoint)
