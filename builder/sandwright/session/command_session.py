@@ -14,7 +14,7 @@ from sandwright.launcher.run_document import RunDocument, open_run_document, wit
 from sandwright.session import absent_guard, state
 from sandwright.session.audit import AuditLog
 from sandwright.session.git_hints import git_hint
-from sandwright.session.post_run import Clock, can_exec_post_run, is_traced, post_run_argv, report_run
+from sandwright.session.post_run_start import Clock, can_exec_post_run, is_traced, post_run_argv
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 from sandwright.session.session_record import PostRun, SessionRecord
@@ -91,6 +91,8 @@ class CommandSession:
             raise places.error(f"{program} can't be started: {error.strerror}") from error
         finally:
             state.forget(self.id)
+            from sandwright.session.post_run import report_run  # noqa: PLC0415 - the launcher failed to start
+
             report_run(self.record, None, say, refusals=Path(state.denials_of(self.id)))
 
     def _cidfile(self) -> str | None:
