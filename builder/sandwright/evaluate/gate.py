@@ -55,6 +55,7 @@ def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Itera
 
     `sandboxes` are what they were read back to: that of the launcher, and those that other tools start.
     """
+    policy = _with_closed_facts(policy)
     findings = {each.use.feature: each for each in rendered.findings}
     questions = tuple(_questions(policy))
     found: list[Excess] = []
@@ -79,8 +80,13 @@ def excesses(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
-    policy = replace(policy, facts=policy.facts.closed())  # names are made up, and nothing is there
+    policy = _with_closed_facts(policy)
     yield from _excesses(policy, sandbox, findings, _questions(policy))
+
+
+def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
+    """The gate makes names up, of which no recording says anything: nothing is there."""
+    return replace(policy, facts=policy.facts.closed())
 
 
 def _questions(policy: ResolvedPolicy) -> Iterator[Asked]:
