@@ -24,6 +24,7 @@ FLOORS = (
         "documents",
         "nested",
         "digests",
+        "environment",
         "lazy",
         "locking",
         "sarif",

@@ -21,6 +21,7 @@ from typing import IO
 
 from sandwright import process
 from sandwright.engines.client import EngineClient
+from sandwright.environment import SESSION
 from sandwright.errors import CommandFailed
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
@@ -172,7 +173,7 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     given = runs.sandbox
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -204,7 +205,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
     given, later = runs.sandbox, runs.subject.fixture.later
     secret = uuid.uuid4().hex
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -336,7 +337,7 @@ def _remains(runs: Runs) -> Iterator[str]:
     yield from (f"process {pid}: {line}" for pid, line in _processes(runs).items())
     yield from (f"mount {point}" for point in mounted_below(fixture.root))
     if engine := runs.subject.engine:
-        session = runs.sandbox.environment["SANDWRIGHT_SESSION"]
+        session = runs.sandbox.environment[SESSION.name]
         with contextlib.suppress(CommandFailed):
             left = EngineClient(engine).containers(f"sandwright.session={session}", timeout=START)
             yield from (f"container {each}" for each in left)
