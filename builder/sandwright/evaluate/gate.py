@@ -8,7 +8,7 @@ moved away; hosts, ports, sockets, variables, and system calls. The renderer's i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
 from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths, parent
@@ -55,6 +55,7 @@ def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Itera
 
     `sandboxes` are what they were read back to: that of the launcher, and those that other tools start.
     """
+    policy = _closed(policy)
     findings = {each.use.feature: each for each in rendered.findings}
     questions = tuple(_questions(policy))
     found: list[Excess] = []
@@ -79,7 +80,13 @@ def excesses(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
+    policy = _closed(policy)
     yield from _excesses(policy, sandbox, findings, _questions(policy))
+
+
+def _closed(policy: ResolvedPolicy) -> ResolvedPolicy:
+    """Names are made up here, and nothing of the host is there."""
+    return replace(policy, facts=policy.facts.closed())
 
 
 def _questions(policy: ResolvedPolicy) -> Iterator[Asked]:
@@ -127,9 +134,9 @@ def _paths(policy: ResolvedPolicy) -> Iterator[Asked]:
     """What the policy denies of reading and writing at its boundaries."""
     tree = policy.filesystem.tree
     for path in _near(policy):
-        for action in _ACTIONS:
-            if not tree.allows(action, path):
-                yield Asked(action, path, path=path, image=policy.denies_image(path))
+        denied = [action for action in _ACTIONS if not tree.allows(action, path)]
+        image = bool(denied) and policy.denies_image(path)
+        yield from (Asked(action, path, path=path, image=image) for action in denied)
 
 
 def _near(policy: ResolvedPolicy) -> Iterator[str]:

@@ -101,7 +101,7 @@ class Enclosure(ReadBack):
             return MethodVerdict(allowed=False, because=because)
         place = self._place(access.mount)
         allowed = access.writable if asked.kind == "write" else access.readable
-        missing = self._keeps_from_starting(access.path) if allowed and asked.kind != "write" else None
+        missing = allowed and asked.kind != "write" and self._absent_at(access.path)
         if missing and facts.kind(missing) is None:
             because = f"{missing} does not exist, and {NOT_STARTED}"
             return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
@@ -116,11 +116,10 @@ class Enclosure(ReadBack):
         """What decides on a path inside; None where the image's own files are."""
         return self._on(facts).access(path).mount
 
-    def _keeps_from_starting(self, path: str) -> str | None:
-        """The path at or above this one whose existence the launcher refuses."""
-        if not self.absent:
-            return None
-        return next((each for each in (path, *ancestors(path)) if each in self.absent), None)
+    def _absent_at(self, path: str) -> str:
+        """The path of `absent` that this one is, or is in, the uppermost if there are several."""
+        above = (each for each in reversed((path, *ancestors(path))) if each in self.absent)
+        return next(above, "") if self.absent else ""
 
     def _on(self, facts: HostFacts) -> Mounts:
         """The mounts on a host; made once, as questions come by the thousand."""
