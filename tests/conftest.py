@@ -22,7 +22,7 @@ from dockerhost import docker_daemon
 from enginehosts import close_engine_hosts
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
-from sandwright.runtime.dockerd import answers
+from sandwright.engines.docker import answers
 from thorough import THOROUGH, examples
 
 settings.register_profile("here", deadline=None, max_examples=examples())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.resources import data_path
+from sandwright.session.events import RefusedCall, RunOmitted, RunRefused, decode_event
 
 CALLS = [
     "acct",
@@ -120,8 +121,13 @@ def build(program: Path) -> None:
 
 def check(file: Path) -> int:
     """What a launcher wrote: each planted call once, with the policy's EPERM, and no other; how many."""
-    lines = [line.split() for line in file.read_text().splitlines()]
-    told = [(words[2], *words[3:]) for words in lines if words[0] == "call"]
-    assert sorted(told) == sorted((number, "1", "1", "0") for number in numbers(CALLS))
-    assert [words for words in lines if words[0] != "call"] == [["others", "0"]]
+    *told, last = map(decode_event, file.read_bytes().splitlines())
+    found = [(each.what, each.count) for each in told if isinstance(each, RunRefused)]
+    calls = [
+        (each.number, each.error, each.filter, count)
+        for each, count in found
+        if isinstance(each, RefusedCall)
+    ]
+    assert sorted(calls) == sorted((int(number), 1, 0, 1) for number in numbers(CALLS))
+    assert (last, len(calls)) == (RunOmitted(count=0), len(told))
     return len(told)

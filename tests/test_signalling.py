@@ -13,6 +13,7 @@ import pytest
 
 from sandwright import signalling
 from sandwright.session import stale, state
+from sessionrecords import session_record
 
 NOBODY = 65534
 
@@ -57,7 +58,7 @@ def test_a_process_of_somebody_else() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="making namespaces takes root")
 def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is of this user, and says of itself what it likes: it is not taken for what a session left."""
-    monkeypatch.setattr(state, "read", lambda session: {"session": session})
+    monkeypatch.setattr(state, "read", session_record)
     words = (
         "unshare",
         "--pid",

@@ -23,6 +23,7 @@ from sandwright.errors import CommandFailed, ToolMissing
 Argument = str | PathLike[str]
 
 _BUSY = 1.0
+_POLL = 0.01
 _ENDING = 5.0
 _REMOVING = 600.0
 """Seconds."""
@@ -265,6 +266,14 @@ def _started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[b
             if error.errno != errno.ETXTBSY or time.monotonic() > until:
                 raise
             time.sleep(0.01)
+
+
+def ended_within(poll: Callable[[], int | None], seconds: float) -> bool:
+    """Wait for a started program, whose `poll` this is; give whether it has ended in time."""
+    until = time.monotonic() + seconds
+    while (running := poll() is None) and time.monotonic() < until:
+        time.sleep(_POLL)
+    return not running
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

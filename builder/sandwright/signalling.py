@@ -4,11 +4,10 @@ A number may be another process's by now. A name, a command line and an environm
 them, and so what a sandbox or another user wants them to be: they are hints only.
 """
 
-from __future__ import annotations
-
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -34,30 +33,39 @@ def started(process: int) -> int:
         return _without_proc(process)  # any other error, such as EMFILE, doesn't say that it has ended
 
 
-def identity(process: int = 0) -> dict[str, object]:
-    """What a record says of a process, by default this one, so that `liveness` recognises it.
+@dataclass(frozen=True, kw_only=True)
+class ProcessIdentity:
+    """What a record says of a process, so that `liveness` recognises it.
 
     A number and a start time hold in one namespace of processes (pid_namespaces(7)) and one boot only.
     """
+
+    pid: int
+    start: int
+    boot: str
+    pid_namespace: str
+    machine: str
+
+
+def identity(process: int = 0) -> ProcessIdentity:
+    """Identify a process, by default this one."""
     number = process or os.getpid()
-    return {
-        "pid": number, "start": started(number), "boot": boot(), "pid_namespace": pid_namespace(),
-        "machine": machine(),
-    }  # fmt: skip
+    return ProcessIdentity(
+        pid=number, start=started(number), boot=boot(), pid_namespace=pid_namespace(), machine=machine()
+    )
 
 
-def liveness(data: Mapping[str, object]) -> Liveness:
-    """Whether the process of a record runs or has ended; "elsewhere" where this can't be known from here.
+def liveness(process: ProcessIdentity) -> Liveness:
+    """Whether a recorded process runs or has ended; "elsewhere" where this can't be known from here.
 
     That is: in another namespace of processes, or on another machine that shares the home directory.
     """
-    if data.get("boot") != boot():  # records of older versions name no machine
-        return "ended" if data.get("machine", machine()) == machine() else "elsewhere"
-    if data.get("pid_namespace", pid_namespace()) != pid_namespace():
+    if process.boot != boot():
+        return "ended" if process.machine == machine() else "elsewhere"
+    if process.pid_namespace != pid_namespace():
         return "elsewhere"
-    pid, start = data.get("pid"), data.get("start")
-    found = started(pid) if isinstance(pid, int) else 0
-    return "running" if found and (start is None or found == start) else "ended"
+    found = started(process.pid) if process.pid > 0 else 0
+    return "running" if found and found == process.start else "ended"
 
 
 def boot() -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import HostFacts, Policy, githistory, process
+from sandwright import HostFacts, Policy, process
 from sandwright.cli import main
 from sandwright.errors import UsageError
+from sandwright.git import history
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy.facts import HostEntry
@@ -469,6 +470,6 @@ def test_the_history_behind_a_pipe_is_not_asked_for(tmp_path: Path) -> None:
     process.run("git", "init", "-q", cwd=tmp_path)
     (tmp_path / ".git/config").unlink()
     os.mkfifo(tmp_path / ".git/config")
-    assert githistory.head(tmp_path) == ""
+    assert history.head(tmp_path) == ""
     with pytest.raises(UsageError):
-        githistory.top(tmp_path)
+        history.top(tmp_path)

@@ -38,7 +38,7 @@ def directory() -> Iterator[Path]:
 def words(directory: Path, program: str, port: int = 45111) -> list[str]:
     """The words before squid's for a start there, with another program in its place."""
     plan = plan_proxy(policy("web.example:443"))
-    (directory / SECCOMP).write_bytes(plan.seccomp)
+    (directory / SECCOMP).write_bytes(bytes.fromhex(plan.seccomp))
     own = f"execute={plan.command[-1]}"
     replaced = [f"execute={program}" if word == own else word for word in plan.command[:-1]]
     assert replaced != list(plan.command[:-1])

@@ -16,7 +16,7 @@ import pytest
 from egressing import ALLOWED, ask, connect, get, policy
 from netlab import METADATA, OTHER, PRIVATE, WIRE, WORLD, World
 from sandwright.egress import Proxy, ProxyDecision, plan
-from sandwright.egress.start import ProxyPlan
+from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.policy.resolved import ResolvedPolicy
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")

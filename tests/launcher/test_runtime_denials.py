@@ -15,6 +15,7 @@ import pytest
 import plantedcalls
 from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
 from sandwright import process
+from sandwright.session.events import RefusedCall, RunRefused, read_events
 
 __all__ = ["make"]
 
@@ -68,10 +69,11 @@ def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) 
     file = _with(runtime, launcher)
     ended = _run(runtime, launcher, REFUSED)
     assert ended.returncode == 0, ended.stderr
-    told = [line.split() for line in file.read_text().splitlines()]
-    found = {int(words[2]): (words[0], words[3], words[4]) for words in told if words[0] == "call"}
-    counts = {"unshare": "1", "mount": "1", "sethostname": "2", "chroot": "1"}
-    assert found == {NUMBERS[name]: ("call", "1", count) for name, count in counts.items()}
+    told = [each for each in read_events(file) if isinstance(each, RunRefused)]
+    calls = {each.what.number: (each.what, each.count) for each in told if isinstance(each.what, RefusedCall)}
+    found = {number: (what.socket, what.error, count) for number, (what, count) in calls.items()}
+    counts = {"unshare": 1, "mount": 1, "sethostname": 2, "chroot": 1}
+    assert found == {NUMBERS[name]: ("", 1, count) for name, count in counts.items()}
     file.unlink()
     ended = _run(runtime, launcher, ALLOWED)
     assert ended.returncode == 0, ended.stderr

@@ -16,7 +16,7 @@ from sandwright.learn.generalise import read_grants
 from sandwright.learn.learn import Learner, resolved
 from sandwright.learn.needs import READS
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.session.records import CHANGES, Access, Contact, Record
+from sandwright.session.access_log import CHANGES, Access, AccessLog, Contact, RequestedHost
 
 TREE = (
     *(
@@ -80,7 +80,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 _FOUND = ("file", "directory", "absent")
 
 
-def _hostile(home: Path) -> list[Record]:
+def _hostile(home: Path) -> list[AccessLog]:
     """Everything, of every kind, also by links and names that lead around."""
     names = [f"{home}/{name}" for name in TREE]
     names += [each.rpartition("/")[0] for each in names] + [
@@ -111,8 +111,10 @@ def _hostile(home: Path) -> list[Record]:
         Contact("connect", "tcp", "127.0.0.1", 2375),
         Contact("connect", "unix", "/run/docker.sock", 0),
     )
-    hosts = frozenset({("evil.example", 443, ""), ("a b", 1, ""), ("", 0, "")})
-    return [Record(each, contacts, frozenset({1, 99999}), hosts, whole=True) for each in accesses]
+    hosts = frozenset(
+        {RequestedHost("evil.example", 443, ""), RequestedHost("a b", 1, ""), RequestedHost("", 0, "")}
+    )
+    return [AccessLog(each, contacts, frozenset({1, 99999}), hosts, whole=True) for each in accesses]
 
 
 def _paths(home: Path) -> list[str]:
@@ -185,12 +187,18 @@ network: {mode: proxy, allow: [good.example, other.example], localhost: [8080], 
 
 def test_of_the_network_only_what_is_listed_is_proposed(home: Path) -> None:
     (home / "p/sandbox.yaml").write_text(NETWORK)
-    record = Record(
+    record = AccessLog(
         contacts=(
             *(Contact("connect", "tcp", "127.0.0.1", port) for port in (8080, 2375)),
             *(Contact("connect", "unix", path, 0) for path in ("/srv/good", "/run/docker.sock")),
         ),
-        hosts=frozenset({("good.example", 443, ""), ("evil.example", 443, ""), ("good.example", 8443, "")}),
+        hosts=frozenset(
+            {
+                RequestedHost("good.example", 443, ""),
+                RequestedHost("evil.example", 443, ""),
+                RequestedHost("good.example", 8443, ""),
+            }
+        ),
         whole=True,
     )
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
@@ -220,7 +228,7 @@ def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: 
         f"schema: 1\nmethod: bwrap\nnetwork: {{mode: proxy, allow: [{allow}]}}\n"
     )
     host, port, expected = HOSTS[allow]
-    record = Record(hosts=frozenset({(host, port, "")}), whole=True)
+    record = AccessLog(hosts=frozenset({RequestedHost(host, port, "")}), whole=True)
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
     learner = Learner(command, lambda _: None, [record])
     proposal = learner.proposed((None, False)).proposal
@@ -244,7 +252,7 @@ def test_no_looser_filter_than_the_policys_is_tried(own: str, tried: int, home: 
 def test_what_may_not_be_written_is_no_grant_and_is_said(home: Path) -> None:
     (home / "p/sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")
     paths = [f"{home}/data/1", f"{home}/.ssh/key"]
-    record = Record(tuple(Access(each, each, "file", frozenset({"write"})) for each in paths), whole=True)
+    record = AccessLog(tuple(Access(each, each, "file", frozenset({"write"})) for each in paths), whole=True)
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
     learned = Learner(command, lambda _: None, [record]).proposed((None, False))
     assert learned.proposal.write == ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,8 @@ def test_orphans_are_removed_by_record_and_label(tmp_path: Path, monkeypatch: py
     fake = FakeCluster()
     with fake_cluster(fake, tmp_path) as kubeconfig:
         for job, session in (("a", "killed"), ("b", "killed"), ("c", "running")):
-            records.JobRecord(session, job, NAME, str(kubeconfig), "fake").write()
+            ended = replace(identity(), boot="another")
+            records.JobRecord(session, job, NAME, str(kubeconfig), "fake", ended).write()
         for job, owner in (("a", records.owner()), ("b", "somebody")):
             labels = {"sandwright.session": "killed", "sandwright.owner": owner}
             fake.jobs[job] = {"metadata": {"name": job, "labels": labels}}

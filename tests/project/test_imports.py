@@ -16,8 +16,8 @@ ELSEWHERE = {"verify/smoke/guest.py"}
 """Run by the Python of an image, which may lack parts of the library, and is older."""
 
 WARM_START = {
-    "session/after.py",
-    "session/left_behind.py",
+    "session/post_run.py",
+    "session/scan.py",
 }
 """Start on the way of a repeated run, which a native program takes over."""
 
@@ -67,5 +67,5 @@ def test_no_private_module_of_the_library_is_imported() -> None:
         for each in module.imports
         if re.match(r"_(?!_)", each.module)
     }
-    known = {"session/after.py: _signal", "session/run.py: _signal", "session/cache_key.py: _operator"}
+    known = {"session/post_run.py: _signal", "session/run.py: _signal", "session/cache_key.py: _operator"}
     assert not private - known, private

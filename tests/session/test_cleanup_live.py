@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -9,16 +10,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sandwright import signalling
+from sandwright.documents.record import encode_record
 from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
 from sandwright.policy.facts import kept
 from sandwright.session import cleanup, render_store, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from sessionrecords import session_record
 
 BEGUN = "import sys; sys.stdin.read()"
 OTHER_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
@@ -34,10 +38,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _record(project: Path, process: subprocess.Popen[bytes], **more: object) -> str:
+def _record(project: Path, process: subprocess.Popen[bytes], **more: Any) -> str:
     """The record of a session that a process is."""
     session = state.new_id()
-    state.write(session, {"project": str(project), **signalling.identity(process.pid), **more})
+    state.write(session_record(session, process.pid, project=str(project), **more))
     return session
 
 
@@ -51,7 +55,7 @@ def test_what_began_after_it_was_found_stays(here: Path) -> None:
     """All that is known of a session is asked again when something of it is removed."""
     session = state.new_id()
     with _session(SANDWRIGHT_SESSION=session) as running:
-        state.write(session, {"project": str(here), **signalling.identity(running.pid)})
+        state.write(session_record(session, running.pid, project=str(here)))
         eventually(lambda: stale.marked_with(running.pid) == session, "it has not started")
         for kind, name in (("process", str(running.pid)), ("record", session), ("file", f"{here}/x")):
             assert not cleanup.remove(Leftover(cleanup.OURS, kind, name, session)), kind
@@ -59,7 +63,7 @@ def test_what_began_after_it_was_found_stays(here: Path) -> None:
         assert running.poll() is None
         assert state.read(session)
         assert cleanup.leftovers() == []
-        state.write(session, {"project": str(here), **signalling.identity(running.pid), "start": 1})
+        state.write(session_record(session, running.pid, project=str(here), start=1))
         assert cleanup.remove(Leftover(cleanup.OURS, "process", str(running.pid), session))
         assert running.wait(WAIT) == -signal.SIGKILL
     assert cleanup.remove(Leftover(cleanup.OURS, "record", session, session))
@@ -85,7 +89,7 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
     made.mkdir(mode=0o555)
     made.chmod(0o1555)
     with _session() as ended:
-        session = _record(here, ended, covers=[str(made)])
+        session = _record(here, ended, placeholders=(str(made),))
         ended.communicate()
     assert not stale.forget(session)
     with pytest.raises(HostError, match="stays"):
@@ -139,16 +143,21 @@ def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pyte
         ({"boot": "another", "pid_namespace": "pid:[1]"}, "ended"),
     ],
 )
-def test_whether_a_recorded_process_runs(change: dict[str, object], found: str) -> None:
-    assert signalling.liveness({**signalling.identity(), **change}) == found
+def test_whether_a_recorded_process_runs(change: dict[str, Any], found: str) -> None:
+    assert signalling.liveness(dataclasses.replace(signalling.identity(), **change)) == found
 
 
-def test_a_record_of_an_older_version(here: Path) -> None:
-    """It names neither the namespace nor the machine."""
-    old = {name: value for name, value in signalling.identity().items() if name in ("pid", "start", "boot")}
-    assert here.exists()
-    assert signalling.liveness(old) == "running"
-    assert signalling.liveness(old | {"boot": "another"}) == "ended"
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"session": "0123456789abcdef"}', "one key more"])
+def test_a_damaged_record_is_ignored(here: Path, damage: str) -> None:
+    """As docs/state.md says."""
+    session = "0123456789abcdef"
+    file = Path(state.write(session_record(session, project=str(here))))
+    whole = state.read(session)
+    assert whole is not None
+    assert whole.project == str(here)
+    file.write_text(damage if damage != "one key more" else f'{{"other": 1, {file.read_text()[1:]}')
+    assert state.read(session) is None
+    assert state.read_all() == []
 
 
 def test_a_process_that_can_not_be_looked_at_has_not_ended(here: Path) -> None:
@@ -156,7 +165,7 @@ def test_a_process_that_can_not_be_looked_at_has_not_ended(here: Path) -> None:
     asking = (
         "import os, resource; from sandwright import signalling\n"
         "own = signalling.identity(); resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
-        "print(signalling.started(own['pid']))\n"
+        "print(signalling.started(own.pid))\n"
     )
     ended = subprocess.run((sys.executable, "-c", asking), capture_output=True, check=False, timeout=WAIT)
     assert here.exists()
@@ -260,7 +269,7 @@ def test_cleanup_beside_runs_that_begin(project: Project) -> None:
     with _session() as ended:
         session = state.new_id()
         (project.runtime / "sandwright/sessions" / f"{session}.json").write_text(
-            json.dumps({"session": session, **signalling.identity(ended.pid), "project": "/nonexistent"})
+            encode_record(session_record(session, ended.pid)).decode()
         )
         ended.communicate()
     marked = {**project.environ, "SANDWRIGHT_SESSION": session}

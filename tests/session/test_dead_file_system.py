@@ -14,7 +14,7 @@ import pytest
 from deadfuse import DeadFuse, dead_fuse
 from sandwright import process
 from sandwright.errors import CommandFailed
-from sandwright.session import apart
+from sandwright.session import child_guard
 from session.conftest import SANDWRIGHT, Project, eventually
 from thorough import THOROUGH
 
@@ -116,13 +116,13 @@ def test_work_that_waits_is_left(tmp_path: Path, mounts: Callable[[Path], DeadFu
         tell("here")
         return os.listdir(tmp_path / "mnt")  # noqa: PTH208 - names
 
-    assert apart.done(work, 30) == ["inner"]
+    assert child_guard.run_in_child(work, 30) == ["inner"]
     dead.silence()
-    with pytest.raises(apart.SilentError, match="here doesn't answer"):
-        apart.done(work, 0.5)
+    with pytest.raises(child_guard.UnresponsiveFilesystem, match="here doesn't answer"):
+        child_guard.run_in_child(work, 0.5)
 
 
 def test_work_that_fails_says_why() -> None:
     with pytest.raises(OSError, match=r"^no way$"):
-        apart.done(lambda _: (_ for _ in ()).throw(ValueError("no way")), 30)
-    assert apart.done(lambda _: ["x" * (1 << 20)], 30) == ["x" * (1 << 20)]
+        child_guard.run_in_child(lambda _: (_ for _ in ()).throw(ValueError("no way")), 30)
+    assert child_guard.run_in_child(lambda _: ["x" * (1 << 20)], 30) == ["x" * (1 << 20)]

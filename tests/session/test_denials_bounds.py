@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,15 +15,17 @@ import pytest
 from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.session import beside, denials, explained
-from sandwright.session import suspected as suspected_module
-from sandwright.session.deciding import deciding
+from sandwright.session import candidate_denials as candidates
+from sandwright.session import denials, explained, supervise
+from sandwright.session.access_log import KINDS, Access, AccessLog, lines
+from sandwright.session.candidate_denials import candidate_denials
+from sandwright.session.command_session import CommandSession
+from sandwright.session.denial_context import DenialContext, PathContext
+from sandwright.session.denial_sources import denial_context
+from sandwright.session.events import BridgedCall, RefusedConnection, RefusedHost, RunEvent, RunRefused
 from sandwright.session.prepare import resolved_with
 from sandwright.session.recording import Recording
-from sandwright.session.records import KINDS, Access, Record, lines
 from sandwright.session.request import RunRequest
-from sandwright.session.run import CommandSession
-from sandwright.session.suspected import suspected
 
 FOUND = ("absent", "file", "directory", "link", "other")
 
@@ -49,22 +51,22 @@ def _request(recording: Recording | None = None) -> RunRequest:
     return RunRequest(["true"], policy="sandbox.yaml", named=True, trusted=True, recording=recording)
 
 
-def _told(*accesses: tuple[Path, str, str]) -> list[dict[str, Any]]:
+def _told(*accesses: tuple[Path, str, str]) -> list[Any]:
     """What is told of paths, of what was found there, and what was asked."""
     asked = (Access(str(path), str(path), found, frozenset({kind})) for path, found, kind in accesses)
     request = _request()
-    return explained.denials(Record(tuple(asked)), lambda settings: resolved_with(request, settings))
+    return list(explained.path_denials(asked, lambda settings: resolved_with(request, settings)))
 
 
 def test_what_the_host_has_not_got_is_not_told(home: Path) -> None:
     closed = home / "closed"
     told = _told((closed / "key", "absent", "read"), (closed / "absent", "absent", "read"))
-    assert [each["what"] for each in told] == [f"{closed}/key"]
+    assert [each.what for each in told] == [f"{closed}/key"]
 
 
 def test_what_this_user_can_not_do_outside_is_not_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ((home / "closed/key", "absent", "read"), (home / "seen/file", "file", "write"))
-    assert [each["how"] for each in _told(*asked)] == ["hidden", "read-only"]
+    assert [each.how for each in _told(*asked)] == ["hidden", "read-only"]
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert _told(*asked) == []
 
@@ -79,13 +81,13 @@ def test_what_the_sandbox_has_for_itself_is_not_told(home: Path) -> None:
 def test_paths_for_which_there_is_no_room_are_counted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explained, "MOST", 2)
     told = _told(*((home / f"seen/{number}", "file", "write") for number in range(5)))
-    assert [each["what"] for each in told[:2]] == [f"{home}/seen/0", f"{home}/seen/1"]
-    assert told[2:] == [{"kind": "omitted", "count": 3}]
+    assert [each.what for each in told[:2]] == [f"{home}/seen/0", f"{home}/seen/1"]
+    assert told[2:] == [denials.OmittedDenials(3)]
 
 
 def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
     told = _told(*((home / "closed" / name, "absent", "read") for name in ("key", "it's")))
-    edits = {each["what"]: each["edit"] for each in told}
+    edits = {each.what: each.edit for each in told}
     assert edits == {
         f"{home}/closed/key": f"filesystem: {{read: ['{home}/closed/key']}}",
         f"{home}/closed/it's": None,
@@ -94,18 +96,19 @@ def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 def test_what_the_record_lacks_is_said(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
-    (home / "record").write_text("".join(f"{line}\n" for line in lines(Record(dropped=3, unresolved=1))))
-    assert _explained(recording) == ({}, ["4 calls with paths are unknown: more may be refused"])
+    (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog(dropped=3, unresolved=1))))
+    assert _explained(recording) == ([], ["4 calls with paths are unknown: more may be refused"])
     assert not (home / "record").exists()
 
 
-def _explained(recording: Recording, digest: str = "") -> tuple[dict[str, Any], list[str]]:
-    """What is noted of a record, and what is said."""
-    prepared = SimpleNamespace(decided=_decided(), policy=digest)
-    session = SimpleNamespace(request=_request(recording), denials={}, prepared=prepared)
+def _explained(recording: Recording, digest: str = "") -> tuple[list[Any], list[str]]:
+    """What is found of a record, and what is said."""
+    after = SimpleNamespace(context=_context())
+    prepared = SimpleNamespace(record=SimpleNamespace(after=after))
+    record = SimpleNamespace(policy=digest)
+    session = SimpleNamespace(request=_request(recording), prepared=prepared, record=record)
     said: list[str] = []
-    beside._explain(cast("CommandSession", session), said.append)
-    return session.denials, said
+    return list(supervise._explained(cast("CommandSession", session), said.append)), said
 
 
 def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
@@ -114,11 +117,11 @@ def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
     told: list[object] = []
     for digest in ("", "sha256:of-another"):
-        (home / "record").write_text("".join(f"{line}\n" for line in lines(Record((refused,)))))
+        (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog((refused,)))))
         told.append(_explained(recording, digest))
     (found, said), (nothing, why) = cast("Any", told)
-    assert ([each["what"] for each in found["paths"]], said) == ([refused.path], [])
-    assert nothing == {}
+    assert ([each.what for each in found], said) == ([refused.path], [])
+    assert nothing == []
     assert len(why) == 1
     assert "was changed meanwhile" in why[0]
 
@@ -130,9 +133,10 @@ def test_no_edit_of_another_policy_is_offered(home: Path) -> None:
     def resolve(settings: list[str]) -> ResolvedPolicy:
         return resolved_with(_request(), settings, digest="sha256:of-another" if settings else "")
 
-    assert [each["edit"] for each in explained.denials(Record((refused,)), resolve)] == [None]
-    (told,) = explained.denials(Record((refused,)), lambda settings: resolved_with(_request(), settings))
-    assert told["edit"] == f"filesystem: {{read: ['{home}/closed/key']}}"
+    (told,) = cast("Any", explained.path_denials([refused], resolve))
+    assert told.edit is None
+    told = _told((home / "closed/key", "absent", "read"))[0]
+    assert told.edit == f"filesystem: {{read: ['{home}/closed/key']}}"
 
 
 def test_all_that_is_refused_is_suspected(home: Path) -> None:
@@ -141,7 +145,7 @@ def test_all_that_is_refused_is_suspected(home: Path) -> None:
         (home / "p" / name).parent.mkdir(parents=True, exist_ok=True)
         (home / "p" / name).touch()
     policy = resolved_with(_request())
-    places = deciding(policy, registry.declaration("bwrap"))["paths"]
+    places = denial_context(policy, registry.declaration("bwrap")).paths
     paths = {rule.path for rule in policy.filesystem.rules}
     paths |= {
         f"{each.rstrip('/')}/{name}"
@@ -152,10 +156,10 @@ def test_all_that_is_refused_is_suspected(home: Path) -> None:
     refused, suspects = 0, set()
     for path, found, kind in itertools.product(sorted(paths), FOUND, KINDS):
         path = path.rstrip("/") or "/"  # noqa: PLW2901
-        record = Record((Access(path, path, found, frozenset({kind})),))
+        record = AccessLog((Access(path, path, found, frozenset({kind})),))
         (home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
-        told = bool(explained.refused_paths(record, policy))
-        if suspected(f"{home}/record", cast("Any", places))[0]:
+        told = bool(explained.refused_paths(record.accesses, policy))
+        if candidate_denials(home / "record", places)[0]:
             suspects.add((path, kind))
         refused += told
         assert (path, kind) in suspects or not told, (path, found, kind)
@@ -163,21 +167,31 @@ def test_all_that_is_refused_is_suspected(home: Path) -> None:
     assert not suspects & {("/usr/bin/env", "read"), (f"{home}/p/new", "write"), (f"{home}/p", "create")}
 
 
-def _decided() -> dict[str, Any]:
-    return deciding(resolved_with(_request()), registry.declaration("bwrap"))
+def _context() -> DenialContext:
+    return denial_context(resolved_with(_request()), registry.declaration("bwrap"))
+
+
+def _connections(*paths: str) -> list[RunEvent]:
+    """As a launcher says it: a character is a byte."""
+    names = (each.encode().decode("latin-1") for each in paths)
+    return [RunRefused(what=RefusedConnection(path=each, error=13)) for each in names]
+
+
+def _hosts(*hosts: str, listed: Collection[str] = ()) -> list[RunEvent]:
+    return [RunRefused(what=RefusedHost(host=each, listed=each in listed)) for each in hosts]
 
 
 def test_a_socket_that_no_policy_can_list_has_no_edit(home: Path) -> None:
     paths = ("/srv/one", "/srv/it's", "/run/docker.sock", f"{home}/../one", "relative")
-    written = "".join(f"connect 13 1 {path.encode().hex()}\n" for path in paths)
-    edits = {each["what"]: each["edit"] for each in denials.parsed(written, _decided())}
+    found = cast("Any", denials.collect_denials(_connections(*paths), _context()))
+    edits = {each.what: each.edit for each in found}
     assert edits == {**dict.fromkeys(paths), "/srv/one": "network: {unix_sockets: ['/srv/one']}"}
 
 
 def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
-    hosts = {"one.example:80": 1, "a'}, x: {'.example:80": 1, "led.example:80": 1}
-    told = denials.told(f"{home}/none", _decided(), hosts, addresses=["led.example:80"])
-    assert {each["what"]: each["edit"] for each in told} == {
+    hosts = _hosts("one.example:80", "a'}, x: {'.example:80", "led.example:80", listed=["led.example:80"])
+    told = cast("Any", denials.collect_denials(hosts, _context()))
+    assert {each.what: each.edit for each in told} == {
         "one.example:80": "network: {allow: ['one.example:80']}",
         "a'}, x: {'.example:80": None,
         "led.example:80": "network: {allow: [{host: 'led.example', private: true}]}",
@@ -185,19 +199,19 @@ def test_a_host_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 
 def test_a_call_of_the_bridge_makes_one_line(home: Path) -> None:
-    called = {("gh a\nsandwright: forged", "no\x1b[31m"): 1}
-    (told,) = denials.told(f"{home}/none", _decided(), None, called)
-    assert (told["what"], told["why"]) == ("gh a\\nsandwright: forged", "no\\x1b[31m")
+    called = RunRefused(what=BridgedCall(program="gh a\nsandwright: forged", why="no\x1b[31m"))
+    (told,) = cast("Any", denials.collect_denials([called], _context()))
+    assert (told.what, told.why) == ("gh a\\nsandwright: forged", "no\\x1b[31m")
 
 
 def test_more_paths_than_are_looked_at_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program inside chooses how many paths it tries."""
-    monkeypatch.setattr(suspected_module, "_MOST_LINES", 3)
+    monkeypatch.setattr(candidates, "_MOST", 3)
     lines = [f'{{"path": "/none/{number}", "found": "absent", "kinds": ["read"]}}' for number in range(10)]
     (tmp_path / "record").write_text("\n".join([*lines, '{"end": true, "calls": 10, "dropped": 2}', ""]))
-    places: dict[str, Any] = {"names": [], "rules": {}, "startup": {}}
-    kept, unknown = suspected(str(tmp_path / "record"), places)
-    assert kept == lines[:3]
+    context = PathContext(names=(), rules={}, startup={})
+    kept, unknown = candidate_denials(tmp_path / "record", context)
+    assert [each.path for each in kept] == ["/none/0", "/none/1", "/none/2"]
     assert unknown == 7 + 2
 
 
@@ -212,13 +226,9 @@ SOCKETS = ("/tmp/s", "/tmp/a?b", "/tmp/a b", "/tmp/" + "n" * 200, "/", "/proc/se
 
 def test_edits_that_the_policy_refuses_are_not_offered(home: Path) -> None:
     """Each that is offered is one that `sandbox.yaml` takes."""
-    written = "".join(f"connect 13 1 {each.encode().hex()}\n" for each in SOCKETS)
-    (home / "refused").write_text(written)
-    both = [
-        denials.told(f"{home}/refused", _decided(), dict.fromkeys(HOSTS, 1), addresses=addresses)
-        for addresses in ((), HOSTS)
-    ]
-    edits = {str(each["edit"]) for found in both for each in found if each["edit"]}
+    events = [*_connections(*SOCKETS), *_hosts(*HOSTS), *_hosts(*HOSTS, listed=HOSTS)]
+    found = cast("Any", denials.collect_denials(events, _context()))
+    edits = {str(each.edit) for each in found if each.edit}
     for edit in edits:
         Policy.from_text(f"schema: 1\nmethod: bwrap\n{edit}\n")
     assert "network: {allow: ['web.example:443']}" in edits

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import interpreters
-from sandwright.session.records import Access, Record, lines, read
+from sandwright.session.access_log import Access, AccessLog, lines, read
 from session.conftest import Project
 
 INSIDE = Path(__file__).with_name("inside_learn.py")
@@ -40,7 +40,7 @@ def _made(folder: Path) -> Project:
     return project
 
 
-def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[Record, str, str]:
+def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[AccessLog, str, str]:
     """The record, the change of the policy, and what was said."""
     file = project.home / "record"
     recorded = ("--record", str(file), "--", interpreters.INSIDE, "-P", *words)
@@ -49,7 +49,7 @@ def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tupl
     return read(file), ended.stdout.decode(), ended.stderr.decode()
 
 
-def _by_path(record: Record) -> dict[str, Access]:
+def _by_path(record: AccessLog) -> dict[str, Access]:
     return {each.path: each for each in record.accesses}
 
 
@@ -235,7 +235,7 @@ def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt
     before = elsewhere.read_text()
     learnt.policy.symlink_to(elsewhere)
     (learnt.home / "record").write_text(
-        "".join(f"{line}\n" for line in lines(Record(calls=frozenset({0}), whole=True)))
+        "".join(f"{line}\n" for line in lines(AccessLog(calls=frozenset({0}), whole=True)))
     )
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"), "--write")
     assert b"is a symbolic link: nothing is written through one" in ended.stderr
@@ -244,7 +244,7 @@ def test_nothing_is_written_through_a_link_or_where_the_sandbox_may_write(learnt
 
 def test_what_was_asked_for_is_one_line(learnt: Project) -> None:
     path = f"{learnt.home}/.ssh/a\nsandwright: forged\x1b[31m"
-    record = Record((Access(path, path, "absent", frozenset({"read"})),), whole=True)
+    record = AccessLog((Access(path, path, "absent", frozenset({"read"})),), whole=True)
     (learnt.home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
     ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
     assert ended.returncode == 0, ended.stderr
@@ -252,7 +252,7 @@ def test_what_was_asked_for_is_one_line(learnt: Project) -> None:
 
 
 def test_a_record_without_a_call_is_none(learnt: Project) -> None:
-    for content in ("", "".join(f"{line}\n" for line in lines(Record(whole=True)))):
+    for content in ("", "".join(f"{line}\n" for line in lines(AccessLog(whole=True)))):
         (learnt.home / "record").write_text(content)
         ended = learnt.sandwright("learn", "--merge", str(learnt.home / "record"))
         assert ended.returncode == 64, ended.stderr

@@ -95,7 +95,7 @@ def test_a_strangers_policy_needs_a_word(stranger: Project, policy: str, said: s
 
 def test_many_hosts_hide_no_path_in_the_line() -> None:
     many = [f"connects to h{number}.example" for number in range(12)]
-    line = Loosened("/p/sandbox.yaml", "", [*many, "reads ~/.ssh"]).line()
+    line = Loosened("/p/sandbox.yaml", "", (*many, "reads ~/.ssh")).line()
     assert "reads ~/.ssh" in line
     assert "and 7 more" in line
 

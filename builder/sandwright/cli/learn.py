@@ -14,8 +14,8 @@ from sandwright.learn.proposal import difference
 from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
 from sandwright.places import above
+from sandwright.session.access_log import AccessLog, lines, read
 from sandwright.session.denials import line as shown
-from sandwright.session.records import Record, lines, read
 from sandwright.visible import say
 
 _MOST_LINES = 40
@@ -36,7 +36,7 @@ def learn(
     write: bool = False,
     trust_policy: bool = False,
 ) -> None:
-    """Record a command, and print the proposed change of the policy.
+    """AccessLog a command, and print the proposed change of the policy.
 
     Raise VerdictError where the command doesn't pass under it.
     """
@@ -70,7 +70,7 @@ def learn(
         raise VerdictError(f"the command does not pass under the proposal: {why}")
 
 
-def _merged(file: Path) -> Record:
+def _merged(file: Path) -> AccessLog:
     """A record of an earlier run. Raise UsageError for one that holds no call."""
     record = read(file)
     if not (record.accesses or record.contacts or record.calls or record.hosts):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console
+from sandwright.documents.model import plain
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.session import state
@@ -15,6 +16,7 @@ from sandwright.session.audit_check import check
 from sandwright.session.cleanup import described, elsewhere, leftovers, remove
 from sandwright.session.doctor import Instead, Rung, diagnose
 from sandwright.session.persistent import unused_caches
+from sandwright.session.session_record import Enforced
 from sandwright.signalling import liveness
 
 
@@ -86,34 +88,31 @@ _ELSEWHERE = "session {} is of another pid namespace or machine: ask there"
 
 def status(*, json: bool = False) -> None:
     """Show this user's running sessions, and what each enforces."""
-    records = [(data, liveness(data)) for data in state.read_all()]
-    running = [data for data, found in records if found == "running"]
-    others = [str(data["session"]) for data, found in records if found == "elsewhere"]
-    found = [{name: value for name, value in data.items() if name != "after"} for data in running]
+    records = [(record, liveness(record.process)) for record in state.read_all()]
+    running = [record for record, found in records if found == "running"]
+    others = [record.session for record, found in records if found == "elsewhere"]
     if json:
-        console.lines(encoder.dumps({"sessions": found, "elsewhere": others}, indent=2))
+        shown = [{name: value for name, value in plain(each).items() if name != "after"} for each in running]
+        console.lines(encoder.dumps({"sessions": shown, "elsewhere": others}, indent=2))
         return
     for session in others:
         console.line(_ELSEWHERE.format(session))
-    if not found:
+    if not running:
         console.line("no session runs")
         return
-    columns = ["session", "method", "pid", "command", "project", "enforced"]
     rows = [
-        [*(str(data.get(name, "")) for name in columns[:-1]), _enforced(data.get("enforced"))]
-        for data in found
+        [each.session, each.method, str(each.pid), each.command, each.project, _enforced(each.enforced)]
+        for each in running
     ]
-    console.table(columns, rows)
+    console.table(["session", "method", "pid", "command", "project", "enforced"], rows)
 
 
-def _enforced(data: object) -> str:
+def _enforced(enforced: Enforced) -> str:
     """What is enforced, in a few words."""
-    if not isinstance(data, dict):
-        return ""
-    parts = [f"network {data.get('network')}", f"seccomp {data.get('seccomp')}"]
-    parts += [f"{len(data.get('write', ()))} writable", f"{data.get('denied')} denied"]
-    parts += [f"{name} {value}" for name, value in dict(data.get("limits") or {}).items()]
-    parts += [f"NOT {name}" for name in data.get("degraded", ())]
+    parts = [f"network {enforced.network}", f"seccomp {enforced.seccomp}"]
+    parts += [f"{len(enforced.write)} writable", f"{enforced.denied} denied"]
+    parts += [f"{name} {value}" for name, value in enforced.limits.items()]
+    parts += [f"NOT {name}" for name in enforced.degraded]
     return ", ".join(parts)
 
 

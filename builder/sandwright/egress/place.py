@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.egress.proxy_plan import SquidAccount
 from sandwright.errors import HostError, ToolMissing
 from sandwright.host import collect_host
 from sandwright.launcher.restrict import Restriction, connect_ports, script_interpreter
@@ -67,14 +68,6 @@ def _data(said: str) -> Iterator[str]:
     yield data if data.strip("/").count("/") else f"{data}/squid"
     settings = built.get("sysconfdir", f"{built['prefix']}/etc")
     yield from (f"{settings}/{name}" for name in _SETTINGS)
-
-
-@dataclass(frozen=True)
-class SquidAccount:
-    """Whom squid runs as, when it is another than the caller."""
-
-    uid: int
-    gid: int
 
 
 def squid_account(squid: InstalledSquid) -> SquidAccount | None:

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.egress.place import InstalledSquid, SquidAccount, find_squid, squid_account, squid_restriction
-from sandwright.egress.start import Proxy, ProxyPlan, start_proxy
+from sandwright.egress.place import InstalledSquid, find_squid, squid_account, squid_restriction
+from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
+from sandwright.egress.start import Proxy, start_proxy
 from sandwright.errors import HostError, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, render_proxy
@@ -45,7 +46,7 @@ def plan_proxy(
     files = {each.name: each.content.decode() for each in render_proxy(policy, place)}
     configuration = files.pop("squid.conf")
     before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
-    return ProxyPlan(configuration, files, (*before, squid.program), account, names, seccomp)
+    return ProxyPlan(configuration, files, (*before, squid.program), account, names, seccomp.hex())
 
 
 def _restricted(

@@ -8,16 +8,16 @@ import os
 import select
 import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 import sandwright
 from sandwright import places, process
 from sandwright.egress.log import ProxyDecision, decisions
-from sandwright.egress.place import SquidAccount, free_port, own_addresses
+from sandwright.egress.place import free_port, own_addresses
+from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
 from sandwright.errors import HostError
 from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, SECCOMP, WORD, nat64
@@ -59,40 +59,6 @@ class Proxy:
     def decisions(self) -> Iterator[ProxyDecision]:
         """What it decided until now, oldest first."""
         return decisions(self.log)
-
-
-@dataclass(frozen=True)
-class ProxyPlan:
-    """What a policy's proxies have in common: what need not be found out again at each start.
-
-    `configuration` is squid's, with what `sandwright.render.proxyfacts` names in it; `pages` are what it
-    answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with what
-    `sandwright.render.proxyfacts` names in them; `account` who it is then, `seccomp` its filter.
-    """
-
-    configuration: str
-    pages: Mapping[str, str]
-    command: tuple[str, ...]
-    account: SquidAccount | None
-    hosts_file: str | None = None
-    seccomp: bytes = b""
-
-    def as_data(self) -> dict[str, Any]:
-        """The fields, as JSON has them."""
-        account = None if self.account is None else [self.account.uid, self.account.gid]
-        return {
-            **vars(self),
-            "command": list(self.command),
-            "account": account,
-            "seccomp": self.seccomp.hex(),
-        }
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> ProxyPlan:
-        """Read what `as_data` gave."""
-        account = None if data["account"] is None else SquidAccount(*data["account"])
-        seccomp = bytes.fromhex(data["seccomp"])
-        return cls(**{**data, "command": tuple(data["command"]), "account": account, "seccomp": seccomp})
 
 
 @contextlib.contextmanager
@@ -235,7 +201,7 @@ def _write(plan: ProxyPlan, place: _Place) -> None:
         files["greeting"] = (
             f"{place.port}\n{_greeting(place)}".encode()
         )  # for launchers that say it themselves
-    files[SECCOMP] = plan.seccomp
+    files[SECCOMP] = bytes.fromhex(plan.seccomp)
     for name, content in files.items():
         path = place.directory / name
         path.touch(mode=0o600)
@@ -278,6 +244,4 @@ def _answer(supervisor: _Running, patience: float) -> str:
 def _end(supervisor: _Running, lifeline: IO[bytes]) -> None:
     """Let the supervisor clear up; what it does not do in time is done without it."""
     lifeline.close()
-    until = time.monotonic() + _GRACE
-    while supervisor.poll() is None and time.monotonic() < until:
-        time.sleep(0.005)
+    process.ended_within(supervisor.poll, _GRACE)

@@ -12,8 +12,8 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.session import state
+from sandwright.session.access_log import AccessLog, RequestedHost, read
 from sandwright.session.recording import Recording
-from sandwright.session.records import Record, read
 from sandwright.session.request import RunRequest
 from sandwright.session.run import run
 
@@ -23,7 +23,7 @@ class RecordedRun:
     """How a run ended, and what it asked for."""
 
     status: int
-    record: Record
+    record: AccessLog
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def attempt(
         found = read(file)
     finally:
         file.unlink(missing_ok=True)
-    hosts = frozenset((each.host, each.port, each.reason) for each in recording.decisions if each.host)
+    hosts = frozenset(
+        RequestedHost(each.host, each.port, each.reason) for each in recording.decisions if each.host
+    )
     return RecordedRun(status, replace(found, hosts=hosts))
 
 

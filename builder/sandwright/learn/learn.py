@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
 from sandwright.learn.generalise import PathGrant, link_grants, read_grants, write_grants
@@ -18,8 +18,8 @@ from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import mount_plan
+from sandwright.session.access_log import AccessLog
 from sandwright.session.prepare import resolved_here, resolved_with
-from sandwright.session.records import Record
 
 MOST_TURNS = 12
 """Runs under proposals, without those of `necessary`."""
@@ -41,7 +41,7 @@ class Learned:
 
     proposal: Proposal
     needs: Needs
-    records: list[Record]
+    records: list[AccessLog]
     passed: bool | None = None
     repeatable: bool = True
     first: int | None = None
@@ -55,7 +55,7 @@ class Learner:
 
     command: RecordedCommand
     say: Say
-    records: list[Record] = field(default_factory=list)
+    records: list[AccessLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Read the policy that is recorded under. Raise SandwrightError."""
@@ -63,7 +63,7 @@ class Learner:
         self.current = self.bounds.current
 
     def learn(self, *, again: bool = True, necessary: bool = False) -> Learned:
-        """Record, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
+        """AccessLog, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
         first = self._run((), "recording")
         if first.status:
             self.say(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
@@ -218,4 +218,4 @@ def _default(command: RecordedCommand) -> ResolvedPolicy:
     """The preset `default` alone, in the same project."""
     request = command.request()
     only = MergedPolicy.from_layers([layer(_DEFAULT, file=str(Path(request.policy)))])
-    return resolved_here(only, request, InputTracker())
+    return resolved_here(only, request, LiveHost())

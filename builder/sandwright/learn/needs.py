@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.reading import read_start
-from sandwright.session.records import CHANGES, Access, Record
+from sandwright.session.access_log import CHANGES, Access, AccessLog
 
 READS = frozenset({"read", "exec", "list"})
 _MOST_LINKS = 40
@@ -76,7 +76,7 @@ class Needs:
     calls: set[int] = field(default_factory=set)
 
 
-def needs(records: Iterable[Record], bounds: Bounds) -> Needs:
+def needs(records: Iterable[AccessLog], bounds: Bounds) -> Needs:
     """What runs needed together."""
     found = Needs()
     for record in records:
@@ -86,7 +86,7 @@ def needs(records: Iterable[Record], bounds: Bounds) -> Needs:
     return found
 
 
-def _add_paths(found: Needs, record: Record, bounds: Bounds) -> None:
+def _add_paths(found: Needs, record: AccessLog, bounds: Bounds) -> None:
     made = {each.real for each in record.accesses if "create" in each.kinds and each.found == "absent"}
     for access in record.accesses:
         if access.kinds & CHANGES:
@@ -136,13 +136,13 @@ def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> 
         found.writes.setdefault(path, set()).update(access.kinds & CHANGES)
 
 
-def _add_network(found: Needs, record: Record, bounds: Bounds) -> None:
+def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
     network = bounds.current.network
-    for host, port, refused in record.hosts:
-        if refused:
-            found.asked[(f"{host}:{port}", "host")] = f"refused by the proxy: {refused}"
+    for asked in record.hosts:
+        if asked.refused:
+            found.asked[(f"{asked.host}:{asked.port}", "host")] = f"refused by the proxy: {asked.refused}"
         else:
-            found.hosts.add((host, port))
+            found.hosts.add((asked.host, asked.port))
     for each in record.contacts:
         if each.action == "listen":
             continue

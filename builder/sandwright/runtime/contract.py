@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from sandwright.host import MachineFacts
-from sandwright.runtime.launch import Ended
+from sandwright.watchdog import Ended
 
 WriteArchive = Callable[[BinaryIO, str], None]
 

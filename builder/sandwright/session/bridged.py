@@ -1,37 +1,29 @@
-"""What a session's bridge writes to its log while the session goes on."""
+"""Reads what a session's bridge writes to its log while the session goes on."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from sandwright.documents import strictjson
+from sandwright.session.events import BridgedCall, RunCalled, RunRefused
 
-_EVENTS: Mapping[str, str] = {
-    "call": "call",
-    "refused": "refused",
-    "peer": "refused",
-    "protocol": "refused",
-    "failed": "call",
-}
-"""Events of the bridge's log, and what they are called here."""
-
-_NAMED = ("program", "arguments", "directory", "why", "status", "call")
+_REFUSALS = ("refused", "peer", "protocol")
+_CALLS = ("call", "failed")
+"""Events of the bridge's log."""
 
 
 class BridgeLog:
-    """The log from here on. `session` is what this session is called there."""
+    """The log from here on. `session` is the name of this session there."""
 
     def __init__(self, path: Path, session: str) -> None:
         self._path, self._session = path, session
         self._at = path.stat().st_size if path.exists() else 0
-        self.refused: Counter[tuple[str, str]] = Counter()
-        """Calls that were refused, with the reason, until the last look."""
+        self._refused: Counter[tuple[str, str]] = Counter()
 
-    def new(self) -> Iterator[dict[str, Any]]:
-        """What has been written since the last look."""
+    def new(self) -> Iterator[RunCalled | RunRefused]:
+        """The events since the last look."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -43,21 +35,32 @@ class BridgeLog:
                 if found := self._event(line):
                     yield found
 
-    def look(self) -> None:
-        """Count what has been written since the last look."""
+    def refused(self) -> list[RunRefused]:
+        """Calls that the policy refused, until now, each with its reason once."""
         for _ in self.new():
             pass
+        return [
+            RunRefused(what=BridgedCall(program=words, why=why), count=count)
+            for (words, why), count in sorted(self._refused.items())
+        ]
 
-    def _event(self, line: bytes) -> dict[str, Any] | None:
+    def _event(self, line: bytes) -> RunCalled | RunRefused | None:
         try:
             data = strictjson.loads_record(line)
         except ValueError:  # of a bridge that was killed
             return None
-        event = _EVENTS.get(data.get("event", ""))
-        if not event or data.get("session") != self._session:
+        event = data.get("event", "")
+        if event not in (*_REFUSALS, *_CALLS) or data.get("session") != self._session:
             return None
-        if data["event"] == "refused":
-            words = [str(data.get("program", "")), *map(str, data.get("arguments", ()))]
-            self.refused[" ".join(words), str(data.get("why", ""))] += 1
-        named = {name: data[name] for name in _NAMED if name in data}
-        return {"event": event, "by": "bridge", **named, "at": data["time"]}
+        what = BridgedCall(
+            program=data.get("program"),
+            arguments=tuple(data["arguments"]) if "arguments" in data else None,
+            directory=data.get("directory"),
+            why=data.get("why"),
+            status=data.get("status"),
+            call=data.get("call"),
+            at=data["time"],
+        )
+        if event == "refused":
+            self._refused[what.words(), what.why or ""] += 1
+        return RunRefused(what=what) if event in _REFUSALS else RunCalled(what=what)

@@ -23,8 +23,9 @@ from sandwright.methods.shared import rundirs
 from sandwright.progress import SILENT
 from sandwright.runtime import sweep as smoke
 from sandwright.runtime.scratch import stale_directories
-from sandwright.session import apart, persistent, state
+from sandwright.session import persistent, state
 from sandwright.session import stale as stale_sessions
+from sandwright.session.child_guard import UnresponsiveFilesystem
 from sandwright.session.stale import NotStaleError
 from sandwright.signalling import kill, liveness
 
@@ -34,7 +35,7 @@ OURS = "session"
 _GRACE = 3.0
 """Seconds in which what watches a session has cleared up."""
 
-_COVERS_TIMEOUT = 10.0
+_UNCOVER_TIMEOUT = 10.0
 _NOWHERE = "/nonexistent/sandwright"
 
 
@@ -43,8 +44,8 @@ def leftovers() -> list[Leftover]:
 
     A session that begins meanwhile may be among them: `remove` asks again.
     """
-    found = [*_processes(), *_covers()]
-    going_on = {str(data["session"]) for data in state.read_all() if liveness(data) != "ended"}
+    found = [*_processes(), *_placeholders()]
+    going_on = {each.session for each in state.read_all() if liveness(each.process) != "ended"}
     for name in registry.names():
         with contextlib.suppress(
             SandwrightError
@@ -59,7 +60,7 @@ def leftovers() -> list[Leftover]:
 
 def elsewhere() -> list[str]:
     """The sessions of other pid namespaces and machines, whose leftovers can't be told from what runs."""
-    return [str(data["session"]) for data in state.read_all() if liveness(data) == "elsewhere"]
+    return [each.session for each in state.read_all() if liveness(each.process) == "elsewhere"]
 
 
 def remove(leftover: Leftover) -> bool:
@@ -104,8 +105,8 @@ def _remove(leftover: Leftover) -> bool:
 
 
 def _records() -> Iterator[Leftover]:
-    for data in stale_sessions.records():
-        yield Leftover(OURS, "record", str(data["session"]), str(data["session"]))
+    for record in stale_sessions.records():
+        yield Leftover(OURS, "record", record.session, record.session)
     for path in state.half_written():
         yield Leftover(OURS, "half-written record", path)
 
@@ -129,36 +130,36 @@ def _processes() -> Iterator[Leftover]:
         yield Leftover(OURS, "process", str(pid), session)
 
 
-def _covers() -> Iterator[Leftover]:
+def _placeholders() -> Iterator[Leftover]:
     """Files that were put into a project for the time of a run."""
-    for data in stale_sessions.records():
-        if not _is_used(str(data.get("project"))):
-            with contextlib.suppress(apart.SilentError):
-                for path in stale_sessions.placeholders(data):
-                    yield Leftover(OURS, "file", path, str(data["session"]))
+    for record in stale_sessions.records():
+        if not _is_used(record.project):
+            with contextlib.suppress(UnresponsiveFilesystem):
+                for path in stale_sessions.present(record.placeholders):
+                    yield Leftover(OURS, "file", path, record.session)
 
 
 def _is_used(project: str) -> bool:
     """Whether a session may go on in a project."""
-    return any(liveness(data) != "ended" for data in state.read_all() if str(data.get("project")) == project)
+    return any(liveness(each.process) != "ended" for each in state.read_all() if each.project == project)
 
 
 def _uncover(leftover: Leftover) -> None:
-    """Have the session's own launcher remove its covers: it knows what they hold, and who else needs them.
+    """Have the session's own launcher remove its placeholders: it knows what they hold, and who needs them.
 
     It locks the project, as the launchers of all runs there do.
     """
-    data = state.read(leftover.session)
-    if _is_used(str(data.get("project"))):
-        raise NotStaleError(f"a session began in {data.get('project')}")
-    directory = Path(str(data.get("directory")))
+    record = state.read(leftover.session)
+    if record is not None and _is_used(record.project):
+        raise NotStaleError(f"a session began in {record.project}")
+    directory = Path(_NOWHERE if record is None else record.directory)
     if (directory / NAME).exists():
-        process.run(directory / "launch", "--uncover", timeout=_COVERS_TIMEOUT, check=False)
+        process.run(directory / "launch", "--uncover", timeout=_UNCOVER_TIMEOUT, check=False)
     elif (watch := directory / "watch").exists():
-        process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
+        process.run("sh", watch, "0", _NOWHERE, "none", timeout=_UNCOVER_TIMEOUT, check=False)
     try:
         stays = bool(stale_sessions.present([leftover.name]))
-    except apart.SilentError:
+    except UnresponsiveFilesystem:
         stays = True
     if stays:
         raise HostError(f"{leftover.name} could not be removed, or another session needs it; it stays")

@@ -1,8 +1,7 @@
 """Tells what a run was refused, how often, by which line of which layer, and what would allow it.
 
-The launcher counts what the filters of system calls and its supervisor of connections refuse, and writes it
-to a private file; refusals of a proxy and of a bridge come from `beside`. A line of `run --denials FILE` is
-JSON:
+Its events (`session.events`) get their reasons from `session.denial_context`. A line of `run --denials FILE`
+is JSON:
 
 | field | what |
 |---|---|
@@ -26,9 +25,9 @@ from __future__ import annotations
 import csv
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from sandwright.documents import strictjson
 from sandwright.errors import HostError
@@ -36,13 +35,22 @@ from sandwright.outputs import append_output
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.spelling import checked_path
 from sandwright.resources import data_path
+from sandwright.session.denial_context import BlamedField, DenialContext
+from sandwright.session.events import (
+    BridgedCall,
+    RefusedCall,
+    RefusedConnection,
+    RefusedHost,
+    RunEvent,
+    RunOmitted,
+    RunRefused,
+)
 from sandwright.visible import one_line
 
 MOST_TEXT = 256
 MOST_LINES = 20
 """Refusals that a person is shown."""
 
-_MOST_BYTES = 1 << 20
 _MOST_CALLS = 256
 _COLUMNS = {0xC000003E: "amd64", 0xC00000B7: "arm64", 0x40000003: "i386", 0x40000028: "arm"}
 """Of `syscalls.csv`, by the architecture of linux/audit.h."""
@@ -51,171 +59,206 @@ _SOCKET = "whatever the program that listens there does for who connects"
 _HOST = "this host, to every program inside"
 _OWN = "Unix sockets between programs inside"
 
-
-def told(
-    file: str,
-    decided: dict[str, Any],
-    proxied: dict[str, int] | None = None,
-    called: dict[tuple[str, str], int] | None = None,
-    addresses: Collection[str] = (),
-) -> list[dict[str, object]]:
-    """What was refused: as the launcher wrote it to `file`, by a proxy, and by a bridge, with the reasons.
-
-    `decided` is of `session.deciding`. `addresses` are hosts that are listed, but lead where none may.
-    """
-    found = list(_written(file, decided))
-    for host, count in sorted((proxied or {}).items()):
-        found.append(_host(host, count, decided, listed=host in addresses))
-    for (call, why), count in sorted((called or {}).items())[:_MOST_CALLS]:
-        found.append(
-            {"kind": "bridge", "what": line(call), "why": line(why), "count": count}
-            | _why("credentials.shims", decided["shims"].get(call.split(" ")[0], "nowhere"), None, "")
-        )
-    if left := sum(count for _, count in sorted((called or {}).items())[_MOST_CALLS:]):
-        found.append({"kind": "omitted", "count": left})
-    return found
+_SENTENCES = {
+    "syscall": "the system call {}",
+    "unix": "a Unix socket by {}",
+    "datagram": "a Unix socket of datagrams by {}",
+    "connect": "to connect to {}",
+    "proxy": "the host {}",
+    "bridge": "the call of {}",
+}
 
 
-def lines(found: list[dict[str, Any]]) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class Denial:
+    """One kind of refusal with its reasons, as the table in this module has it. Empty: absent."""
+
+    kind: Literal["syscall", "unix", "datagram", "connect", "proxy", "bridge", "path"]
+    what: str
+    count: int | None
+    field: str
+    source: str
+    edit: str | None = None
+    opens: str = ""
+    why: str = ""
+    error: str = ""
+    access: str = ""
+    how: str = ""
+
+    def json_line(self) -> bytes:
+        """As a line of a file."""
+        optional = ("why", "error", "access", "how")
+        found = {name: value for name, value in asdict(self).items() if value != "" or name not in optional}
+        return strictjson.dumps(found) + b"\n"
+
+    def text(self) -> Iterator[str]:
+        """For a person."""
+        sentence = f"to {self.access} {{}}" if self.kind == "path" else _SENTENCES[self.kind]
+        reasons = ": ".join(each for each in (self.error, self.why, self.how) if each)
+        reason = f" ({reasons})" if reasons else ""
+        times = {None: "", 1: ", once"}.get(self.count, f", {self.count} times")
+        yield f"refused: {sentence.format(self.what)}{reason}{times}: {self.field}, {self.source}"
+        if self.edit:
+            yield f"  `{self.edit}` would allow it, and with it {self.opens}"
+        else:
+            yield "  no edit of the policy is known that allows it"
+
+
+@dataclass(frozen=True)
+class OmittedDenials:
+    """Refusals of further kinds, for which there was no room."""
+
+    count: int
+
+    def json_line(self) -> bytes:
+        """As a line of a file."""
+        return strictjson.dumps({"kind": "omitted", "count": self.count}) + b"\n"
+
+
+Denials = list[Denial | OmittedDenials]
+
+
+def collect_denials(events: Iterable[RunEvent], context: DenialContext) -> Denials:
+    """The refusals among some events, with the reasons. Calls of the bridge beyond some are counted."""
+    found: Denials = []
+    calls = left = 0
+    for each in events:
+        if isinstance(each, RunOmitted) and each.count:
+            found.append(OmittedDenials(each.count))
+        elif isinstance(each, RunRefused) and isinstance(each.what, BridgedCall) and calls >= _MOST_CALLS:
+            left += each.count
+        elif isinstance(each, RunRefused):
+            calls += isinstance(each.what, BridgedCall)
+            found.append(explain_denial(each, context))
+    return [*found, *([OmittedDenials(left)] if left else [])]
+
+
+def explain_denial(event: RunRefused, context: DenialContext) -> Denial:
+    """One refusal, with the reasons."""
+    match event.what:
+        case RefusedCall():
+            return _call(event.what, event.count, context)
+        case RefusedConnection():
+            return _connection(event.what, event.count, context)
+        case RefusedHost():
+            return _host(event.what, event.count, context)
+        case BridgedCall():
+            return _bridged(event.what, event.count, context)
+
+
+def denial_lines(found: Denials) -> list[str]:
     """The block for a person: empty when nothing was refused."""
-    shown = [each for each in found if each["kind"] != "omitted"]
-    shown.sort(key=lambda each: -(each["count"] or 0))
-    said = [line for each in shown[:MOST_LINES] for line in _lines(each)]
+    shown = [each for each in found if isinstance(each, Denial)]
+    shown.sort(key=lambda each: -(each.count or 0))
+    lines = [line for each in shown[:MOST_LINES] for line in each.text()]
     left = len(shown) - MOST_LINES
-    others = sum(each["count"] for each in found if each["kind"] == "omitted")
+    others = sum(each.count for each in found if isinstance(each, OmittedDenials))
     if left > 0:
-        said.append(f"refused: {left} more kinds: `run --denials FILE` has them")
+        lines.append(f"refused: {left} more kinds: `run --denials FILE` has them")
     if others:
-        said.append(f"refused: {others} times more, of other kinds, for which there was no room")
-    return said
+        lines.append(f"refused: {others} times more, of other kinds, for which there was no room")
+    return lines
 
 
-def write(path: str, found: list[dict[str, object]]) -> str:
+def append_denials(path: str, found: Denials) -> str:
     """Append them to a file, a line each; give what went wrong."""
     try:
-        append_output(path, b"".join(strictjson.dumps(each) + b"\n" for each in found))
+        append_output(path, b"".join(each.json_line() for each in found))
     except HostError as fault:
         return str(fault)
     return ""
 
 
-def end(
-    asked: dict[str, Any],
-    proxied: dict[str, int] | None,
-    called: dict[tuple[str, str], int] | None,
-    tell: Callable[[str], None],
-) -> list[str]:
-    """Tell of what a run was refused, whose record has `asked`; give what went wrong."""
-    try:
-        found = told(asked["file"], asked["decided"], proxied, called, asked["addresses"])
-        found += asked["paths"]
-        if asked["to"] and (wrong := write(asked["to"], found)):
-            return [f"what was refused can't be told: {wrong}"]
-    except (OSError, ValueError, KeyError, IndexError) as fault:
-        return [f"what was refused can't be told: {fault}"]
-    finally:
-        Path(asked["file"]).unlink(missing_ok=True)
-    for line in () if asked["quiet"] else lines(found):
-        tell(line)
+def report_denials(found: Denials, *, to: str, quiet: bool, say: Callable[[str], None]) -> list[str]:
+    """Print denials, and append them to a file where one is named; give what went wrong."""
+    if to and (wrong := append_denials(to, found)):
+        return [f"what was refused can't be told: {wrong}"]
+    for line in () if quiet else denial_lines(found):
+        say(line)
     return []
 
 
-def _lines(each: dict[str, Any]) -> Iterator[str]:
-    what = {
-        "syscall": "the system call {}",
-        "unix": "a Unix socket by {}",
-        "datagram": "a Unix socket of datagrams by {}",
-        "connect": "to connect to {}",
-        "proxy": "the host {}",
-        "bridge": "the call of {}",
-        "path": f"to {each.get('access')} {{}}",
-    }[each["kind"]]
-    told_ = ": ".join(each[key] for key in ("error", "why", "how") if each.get(key))
-    error = f" ({told_})" if told_ else ""
-    times = {None: "", 1: ", once"}.get(each["count"], f", {each['count']} times")
-    yield f"refused: {what.format(each['what'])}{error}{times}: {each['field']}, {each['source']}"
-    if each["edit"]:
-        yield f"  `{each['edit']}` would allow it, and with it {each['opens']}"
+def _call(call: RefusedCall, count: int, context: DenialContext) -> Denial:
+    name, error = _name(call.architecture, call.number), _error(call.error)
+    if call.socket and (call.filter or context.shipped):
+        return _socket(call, name, count, context)
+    blamed, opens, why = BlamedField(field="process.seccomp", source=context.seccomp), "", ""
+    if call.filter:
+        blamed = BlamedField(field="method", source=context.method)
+    elif not context.shipped and (call.socket or name == "io_uring_setup"):
+        blamed = BlamedField(field="process.seccomp or network.own_sockets", source=context.seccomp)
     else:
-        yield "  no edit of the policy is known that allows it"
+        looser = next((each for each in context.looser if name in each.calls), None)
+        calls = [each for each in looser.calls if each != name] if looser else []
+        opens, why = _opened(calls, context), context.partly.get(name, "")
+        edit = f"process: {{seccomp: {looser.profile}}}" if looser else None
+        blamed = BlamedField(field="process.seccomp", source=context.seccomp, edit=edit)
+    return _denial("syscall", name, count, blamed, opens, error=error, why=why)
 
 
-def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
-    try:
-        with Path(file).open("rb") as opened:
-            content = opened.read(_MOST_BYTES).decode("ascii")
-    except FileNotFoundError:
-        return
-    yield from parsed(content, decided)
-
-
-def parsed(content: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
-    """What the launcher wrote, line by line (`launcher/source/refusals.c`)."""
-    for line in content.splitlines():
-        kind, *words = line.split()
-        if kind in ("call", "local", "datagram"):
-            yield _call(kind, [int(each) for each in words], decided)
-        elif kind == "connect":
-            yield _connect(int(words[0]), int(words[1]), bytes.fromhex(words[2]), decided)
-        elif int(words[0]):
-            yield {"kind": "omitted", "count": int(words[0])}
-
-
-def _call(kind: str, numbers: list[int], decided: dict[str, Any]) -> dict[str, object]:
-    """`numbers` are the architecture, the call, its error, how often, and which filter: 0 is the policy's."""
-    architecture, number, error, count, own = numbers
-    name = _name(architecture, number)
-    head: dict[str, object] = {"what": name, "error": _error(error), "count": count}
-    if kind != "call" and (own or decided["shipped"]):
-        return _socket(kind, decided, head)
-    field, source, edit, opens = "process.seccomp", decided["seccomp"], None, ""
-    if own:
-        field, source = "method", decided["method"]
-    elif not decided["shipped"] and (kind != "call" or name == "io_uring_setup"):
-        field = "process.seccomp or network.own_sockets"
-    else:
-        profile, names = next((each for each in decided["looser"] if name in each[1]), ("", []))
-        opens = _opened([each for each in names if each != name], decided["partly"])
-        edit = f"process: {{seccomp: {profile}}}" if profile else None
-        if why := decided["partly"].get(name):
-            head["why"] = why
-    return {"kind": "syscall"} | head | _why(field, source, edit, opens)
-
-
-def _opened(names: list[str], partly: dict[str, str]) -> str:
+def _opened(names: Sequence[str], context: DenialContext) -> str:
     """What another profile allows besides: calls, and those that are allowed already by other arguments."""
-    more, others = ([each for each in names if (each in partly) is known] for known in (False, True))
+    more, others = ([each for each in names if (each in context.partly) is known] for known in (False, True))
     said = f"{len(more)} more {'call' if len(more) == 1 else 'calls'}: {', '.join(more)}"
     return said + (f"; and whatever their arguments are: {', '.join(others)}" if others else "")
 
 
-def _socket(kind: str, decided: dict[str, Any], head: dict[str, object]) -> dict[str, object]:
+def _socket(call: RefusedCall, name: str, count: int, context: DenialContext) -> Denial:
     """A Unix socket that could not be made. One of datagrams can't be in any case."""
-    field, source, edit = decided["own"]
-    told = {"kind": "datagram" if kind == "datagram" else "unix"}
-    return told | head | _why(field, source, None if kind == "datagram" else edit, _OWN)
+    own, error = context.own_sockets, _error(call.error)
+    if call.socket == "datagram":
+        return _denial("datagram", name, count, replace(own, edit=None), error=error)
+    return _denial("unix", name, count, own, _OWN, error=error)
 
 
-def _host(host: str, count: int, decided: dict[str, Any], *, listed: bool) -> dict[str, object]:
-    name = line(host)
+def _host(refused: RefusedHost, count: int, context: DenialContext) -> Denial:
+    name = line(refused.host)
     bare = name.rpartition(":")[0]
-    item = f"{{host: '{bare}', private: true}}" if listed else f"'{name}'"
-    possible = _accepts(listed_pattern, ListedHost(bare, private=True) if listed else name)
+    item = f"{{host: '{bare}', private: true}}" if refused.listed else f"'{name}'"
+    possible = _accepts(listed_pattern, ListedHost(bare, private=True) if refused.listed else name)
     edit = f"network: {{allow: [{item}]}}" if is_plain(name) and possible else None
-    opens = "private addresses to which this name leads, to every program inside" if listed else _HOST
-    head: dict[str, object] = {"kind": "proxy", "what": name, "count": count}
-    return head | _why("network.allow", decided["allow"], edit, opens)
+    opens = "private addresses to which this name leads, to every program inside" if refused.listed else _HOST
+    blamed = BlamedField(field="network.allow", source=context.allow, edit=edit)
+    return _denial("proxy", name, count, blamed, opens)
 
 
-def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:
-    text = path.decode("utf-8", "backslashreplace")
+def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
+    program = (call.program or "").split(" ")[0]
+    blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
+    return _denial("bridge", line(call.words()), count, blamed, why=line(call.why or ""))
 
+
+def _connection(refused: RefusedConnection, count: int, context: DenialContext) -> Denial:
+    text = refused.path.encode("latin-1").decode("utf-8", "backslashreplace")
     canonical = text.startswith("/") and os.path.normpath(text) == text and is_plain(text)
     canonical = canonical and _accepts(checked_path, text)
-    never = any(f"{text}/".startswith(f"{each}/") for each in decided["never"])
+    never = any(f"{text}/".startswith(f"{each}/") for each in context.never)
     edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
-    head = {"kind": "connect", "what": line(text), "error": _error(error), "count": count}
-    return head | _why("network.unix_sockets", decided["sockets"], edit, _SOCKET)
+    blamed = BlamedField(field="network.unix_sockets", source=context.sockets, edit=edit)
+    return _denial("connect", line(text), count, blamed, _SOCKET, error=_error(refused.error))
+
+
+def _denial(
+    kind: Literal["syscall", "unix", "datagram", "connect", "proxy", "bridge"],
+    what: str,
+    count: int,
+    blamed: BlamedField,
+    opens: str = "",
+    *,
+    error: str = "",
+    why: str = "",
+) -> Denial:
+    return Denial(
+        kind=kind,
+        what=what,
+        count=count,
+        field=blamed.field,
+        source=blamed.source,
+        edit=blamed.edit,
+        opens=opens if blamed.edit else "",
+        error=error,
+        why=why,
+    )
 
 
 def _accepts(check: Callable[[Any], object], value: object) -> bool:
@@ -225,10 +268,6 @@ def _accepts(check: Callable[[Any], object], value: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _why(field: str, source: str, edit: str | None, opens: str) -> dict[str, object]:
-    return {"field": field, "source": source, "edit": edit, "opens": opens if edit else ""}
 
 
 def line(text: str) -> str:
@@ -251,7 +290,7 @@ def _error(number: int) -> str:
 
 
 def _name(architecture: int, number: int) -> str:
-    """A call's name. There is no YAML here, which `sandwright.seccomp` needs (`after`)."""
+    """A call's name. The post-run report has no YAML (`-S`), which `sandwright.seccomp` needs."""
     column = _COLUMNS.get(architecture, "")
     with data_path("seccomp", "syscalls.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):

@@ -18,8 +18,8 @@ from sandwright.errors import SandwrightError
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.session.denials import is_plain, line
-from sandwright.session.records import CHANGES, Access, Record
+from sandwright.session.access_log import CHANGES, Access
+from sandwright.session.denials import Denial, Denials, OmittedDenials, is_plain, line
 
 MOST = 256
 """Different paths that are told; further ones are counted."""
@@ -51,10 +51,10 @@ class RefusedPath:
         return self.path if os.path.lexists(self.path) else os.path.dirname(self.path)  # noqa: PTH120
 
 
-def refused_paths(record: Record, policy: ResolvedPolicy) -> list[RefusedPath]:
+def refused_paths(accesses: Iterable[Access], policy: ResolvedPolicy) -> list[RefusedPath]:
     """What was refused, each path and access once."""
     found: dict[tuple[str, str], RefusedPath] = {}
-    for access in record.accesses:
+    for access in accesses:
         for each in _judged(access, policy):
             found.setdefault((each.path, each.access), each)
     return list(found.values())
@@ -102,28 +102,33 @@ def _may_change(path: str, kinds: frozenset[str]) -> bool:
         return False
 
 
-def denials(record: Record, resolve: Resolve) -> list[dict[str, object]]:
-    """What was refused, as `session.denials` tells it. `resolve` gives the policy with further settings.
+def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
+    """What was refused, with the reasons. `resolve` gives the policy with further settings.
 
     Raise SandwrightError where the policy holds no more.
     """
     policy = resolve([])
-    refused = refused_paths(record, policy)
+    refused = refused_paths(accesses, policy)
     left, refused = len(refused[MOST:]), refused[:MOST]
     allowing = edits(refused, resolve)
-    found: list[dict[str, object]] = []
+    found: Denials = []
     for each in refused:
         field, source = _blamed(each.rule, policy)
         edit, opens = allowing.get((each.path, each.access), (None, ""))
-        head = {
-            "kind": "path",
-            "what": line(each.path),
-            "access": each.access,
-            "how": each.how,
-            "count": None,
-        }
-        found.append({**head, "field": field, "source": source, "edit": edit, "opens": opens})
-    return [*found, *([{"kind": "omitted", "count": left}] if left else [])]
+        found.append(
+            Denial(
+                kind="path",
+                what=line(each.path),
+                count=None,
+                field=field,
+                source=source,
+                edit=edit,
+                opens=opens,
+                access=each.access,
+                how=each.how,
+            )
+        )
+    return [*found, *([OmittedDenials(left)] if left else [])]
 
 
 def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:

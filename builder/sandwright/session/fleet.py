@@ -13,11 +13,11 @@ from typing import Protocol
 from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.methods.fleets import MOST, Counts, Fleet, FleetBackend, FleetOrder, Outcome, RunAttempt
-from sandwright.session import elsewhere, fleet_results, trust
+from sandwright.session import absent_guard, fleet_results
 from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright.session.request import RunRequest
-from sandwright.session.run import ready, sweep
+from sandwright.session.run import prepare_or_cached, report_start, sweep
 
 RETRIES = 2
 """How often a run is started again that was killed from outside."""
@@ -86,21 +86,18 @@ def start(
         name, tuple(request.argv), rows, _within(size.parallel, "parallel", 1, MOST), size.retries
     )
     _within(size.retries, "retries", 0, 100)
-    elsewhere.check(request.policy)
-    prepared = ready(request)
+    absent_guard.check(request.policy)
+    prepared = prepare_or_cached(request)
     backend = registry.backend(prepared.method)
     if not isinstance(backend, FleetBackend):
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
         raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
-    said = trust.Loosened(*prepared.loosened).line()
-    for note in (prepared.instead, *(prepared.notes if prepared.fresh else ()), said):
-        if note:
-            say(note)
+    report_start(prepared, say)
     sweep()
     path = results or default_results(name)
     descriptor = 1 if path == "-" else fleet_results.open_new(path, name)
     try:
-        fleet = backend.start_fleet(Path(prepared.directory), order)
+        fleet = backend.start_fleet(Path(prepared.record.directory), order)
     except BaseException:
         if descriptor != 1:
             os.close(descriptor)

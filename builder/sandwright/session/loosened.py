@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sandwright.errors import DocumentError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
 from sandwright.policy.loosening import Loosening, considered, loosenings, trusted
@@ -25,7 +25,7 @@ def loosened(
     file: Path | str,
     *,
     cwd: Path | str | None = None,
-    inputs: InputTracker | None = None,
+    inputs: LiveHost | None = None,
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
@@ -44,7 +44,7 @@ def loosened(
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
     place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
-    return Loosened(place, said, [one_line(str(each)) for each in found])
+    return Loosened(place, said, tuple(one_line(str(each)) for each in found))
 
 
 def _resolved(

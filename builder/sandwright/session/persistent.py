@@ -91,7 +91,7 @@ def unused_caches() -> list[Leftover]:
 def _used_caches() -> set[str]:
     """Those of projects in which a session may go on."""
     home, records = places.home(), state.read_all()
-    return {kept(home, str(data["project"]))["CACHE"] for data in records if liveness(data) != "ended"}
+    return {kept(home, each.project)["CACHE"] for each in records if liveness(each.process) != "ended"}
 
 
 def remove_cache(path: str) -> bool:

@@ -8,14 +8,15 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright import places, process
+from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Say, quiet
 from sandwright.methods.properties import Properties
@@ -35,19 +36,15 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import (
-    committer,
-    persistent,
-    preflights,
-    render_cache,
-    trust,
-    writable,
-)
-from sandwright.session.deciding import deciding
+from sandwright.session import committer, persistent, preflights, render_cache, trust
+from sandwright.session.denial_sources import denial_context
 from sandwright.session.loosened import loosened
-from sandwright.session.render_cache import CachedSandbox
+from sandwright.session.render_cache import CachedSandbox, SandboxStart
 from sandwright.session.render_store import store, sweep
 from sandwright.session.request import RunRequest
+from sandwright.session.session_record import Enforced, PostRun, SandboxRecord
+from sandwright.session.writable import scan_scope
+from sandwright.signalling import boot, machine
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
@@ -66,7 +63,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
     can't say it or does not work here, a directory that can't be written.
     """
-    inputs = InputTracker()
+    inputs = LiveHost()
     places.private(places.cache())
     policy = load(request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
@@ -88,33 +85,47 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
-    prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs, say=say)
-    prepared.loosened = found.fields()
-    prepared.after["unsigned"] = [unsigned] if unsigned else []
-    prepared.starts = list(program.words) if program is not None else []
-    prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
-    told = remarks(
+    record = _record(resolved, backend, rendered, directory, request=request, policy=policy)
+    start = SandboxStart(
+        terminal_argv=_words(backend, directory, terminal=True),
+        terminal=backend.terminal,
+        proxy=_proxy(resolved, registry.properties(backend.name), inputs),
+        needs_bridge=bool(resolved.credentials.shims) and registry.properties(backend.name).shims,
+        notes=tuple(_notes(notes, resolved, backend, rendered, inputs)),
+        default_policy="" if request.has_policy() else _instead(policy, request, backend.name),
+        loosened=found,
+        argv0_override=program.words if program is not None else (),
+        unsigned=unsigned,
+    )
+    prepared = CachedSandbox(
+        record=record,
+        start=start,
+        argv=_words(backend, directory, terminal=False),
+        environment=dict(backend.environment(resolved, inputs, say=say)),
+    )
+    _ask_program(inputs)
+    trusted = trust.is_given(found, inputs)
+    if not inputs.is_racy():
+        render_cache.store(request.identity(), prepared, inputs.recording(), trusted=trusted)
+    sweep(record.directory)
+    return prepared
+
+
+def _notes(
+    notes: list[str], resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, inputs: LiveHost
+) -> Iterator[str]:
+    """What a person should know of a sandbox when it is rendered."""
+    yield from filter(None, notes)
+    yield from remarks(
         resolved,
         inputs,
         mounts=registry.declaration(backend.name).mounts,
         image_root=registry.properties(backend.name).root == "image",
     )
-    prepared.notes = [
-        *filter(None, notes),
-        *told,
-        *(str(each) for each in rendered.findings if each.kind != "left-out"),
-    ]
-    _ask_program(inputs)
-    trusted = trust.is_given(found, inputs)
-    if not inputs.is_racy():
-        render_cache.keep(
-            request.identity(), prepared, inputs.recording(), policy=request.policy, trusted=trusted
-        )
-    sweep(prepared.directory)
-    return prepared
+    yield from (str(each) for each in rendered.findings if each.kind != "left-out")
 
 
-def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> MergedPolicy:
+def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPolicy:
     """The policy as all layers say it: floor, user, the file named, and this run.
 
     `shown` is what messages call the file, by default its whole path.
@@ -143,7 +154,7 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
     return MergedPolicy.from_layers([*given, *layers])
 
 
-def _record_search(request: RunRequest, inputs: InputTracker) -> None:
+def _record_search(request: RunRequest, inputs: LiveHost) -> None:
     """Record where the policy's file was looked for (`places.above`), and who looks."""
     if not request.named:
         for folder in (request.cwd, *ancestors(request.cwd)):
@@ -162,7 +173,7 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
     """
     if digest and not settings:
         return _as_looked_at(request, digest)
-    inputs, asked = InputTracker(), copy.copy(request)
+    inputs, asked = LiveHost(), copy.copy(request)
     if digest:
         _check_unchanged(load(request, inputs), request, digest)
     asked.settings = [*request.settings, *settings]
@@ -172,7 +183,7 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
 def resolved_here(
     policy: MergedPolicy,
     request: RunRequest,
-    inputs: InputTracker,
+    inputs: LiveHost,
     *,
     project: Path | None = None,
     other: Callable[[HostFacts], HostFacts] | None = None,
@@ -208,7 +219,7 @@ def _agent(policy: MergedPolicy, request: RunRequest) -> str:
     return name if name in AGENTS and f"agent-{name}" in names else ""
 
 
-def _host_program(agent: str, resolved: ResolvedPolicy, inputs: InputTracker) -> HostProgram | None:
+def _host_program(agent: str, resolved: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     from sandwright.session import hostprogram  # noqa: PLC0415 - few runs show an agent in an image
 
     return hostprogram.find(agent, resolved, inputs)
@@ -232,7 +243,7 @@ def _instead(policy: MergedPolicy, request: RunRequest, method: str) -> str:
 
 
 def chosen(
-    resolved: ResolvedPolicy, inputs: InputTracker, *, proposed: bool = False
+    resolved: ResolvedPolicy, inputs: LiveHost, *, proposed: bool = False
 ) -> tuple[Backend, list[str]]:
     """The first of the policy's methods that works, and why no earlier one. Raise HostError.
 
@@ -259,7 +270,7 @@ def chosen(
 
 
 def _check_rendered(
-    policy: MergedPolicy, backend: Backend, method: str, request: RunRequest, inputs: InputTracker
+    policy: MergedPolicy, backend: Backend, method: str, request: RunRequest, inputs: LiveHost
 ) -> None:
     """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
     folder = Path(request.policy).parent / RENDERED / method
@@ -285,39 +296,36 @@ def _differs(path: Path, artifact: Artifact) -> bool:
         return True
 
 
-def _prepared(
+def _record(
     resolved: ResolvedPolicy,
     backend: Backend,
     rendered: Rendered,
     directory: Path,
     *,
+    request: RunRequest,
     policy: MergedPolicy,
-    inputs: InputTracker,
-    say: Say,
-) -> CachedSandbox:
-    properties = registry.properties(backend.name)
-    return CachedSandbox(
-        after=writable.places(resolved, registry.declaration(backend.name)),
-        decided=deciding(resolved, registry.declaration(backend.name)),
-        covers=_covers(resolved, properties),
+) -> SandboxRecord:
+    """What each session of a sandbox records of it."""
+    declaration = registry.declaration(backend.name)
+    return SandboxRecord(
+        boot=boot(),
+        machine=machine(),
         method=backend.name,
         project=resolved.facts.project,
-        directory=str(directory),
         policy=_policy_digest(policy),
-        digests={each.name: each.digest for each in rendered.artifacts},
-        environment=dict(backend.environment(resolved, inputs, say=say)),
-        wrap=_words(backend, directory, terminal=False),
-        wrap_terminal=_words(backend, directory, terminal=True),
-        terminal=backend.terminal,
-        proxy=_proxy(resolved, properties, inputs),
-        shimmed=bool(resolved.credentials.shims) and properties.shims,
+        artifacts={each.name: each.digest for each in rendered.artifacts},
+        directory=str(directory),
+        placeholders=_placeholders(resolved, registry.properties(backend.name)),
         enforced=enforced(resolved, rendered),
+        after=PostRun(
+            policy=request.policy,
+            scope=scan_scope(resolved, declaration),
+            context=denial_context(resolved, declaration),
+        ),
     )
 
 
-def _proxy(
-    resolved: ResolvedPolicy, properties: Properties, inputs: InputTracker
-) -> dict[str, object] | None:
+def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
     """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
     if resolved.network.mode != "proxy" or properties.proxy != "session":
         return None
@@ -328,23 +336,22 @@ def _proxy(
         if word.startswith("/"):
             inputs.program(Path(word).name)
             inputs.ask("stamp", word)
-    return plan.as_data()
+    return plan
 
 
-def _covers(resolved: ResolvedPolicy, properties: Properties) -> list[str]:
+def _placeholders(resolved: ResolvedPolicy, properties: Properties) -> tuple[str, ...]:
     """The files that its launcher puts into the project for the time of a run."""
     if not properties.placeholders:
-        return []
-    plan = mount_plan(resolved, root=properties.root)
-    return [cover.path for cover in plan.covers]
+        return ()
+    return tuple(each.path for each in mount_plan(resolved, root=properties.root).covers)
 
 
-def _words(backend: Backend, directory: Path, *, terminal: bool) -> list[str]:
+def _words(backend: Backend, directory: Path, *, terminal: bool) -> tuple[str, ...]:
     """The words before the command."""
     words = backend.wrap(directory, [_PLACE], terminal=terminal)
     if words[-1:] != (_PLACE,) or _PLACE in words[:-1]:
         raise UsageError(f"the method {backend.name} does not put the command last")
-    return list(words[:-1])
+    return tuple(words[:-1])
 
 
 def _policy_digest(policy: MergedPolicy) -> str:
@@ -353,7 +360,7 @@ def _policy_digest(policy: MergedPolicy) -> str:
     return f"sha256:{hashlib.sha256(said.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
-def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
+def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
     """What a session enforces, in the policy's words."""
     rules = [rule for rule in resolved.filesystem.rules if rule.origin == "listed"]
     unset = {
@@ -361,21 +368,21 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
     }
     limits = resolved.resources
     given = {name: getattr(limits, name) for name in ("memory", "cpus", "pids", "files", "time")}
-    return {
-        "network": resolved.network.mode,
-        "write": [rule.path for rule in rules if rule.kind == "write"],
-        "denied": sum(rule.kind == "deny" for rule in rules),
-        "seccomp": resolved.process.seccomp,
-        "privileged": resolved.process.privileged,
-        "limits": {name: value for name, value in given.items() if value is not None and name not in unset},
-        "degraded": [each.use.feature for each in rendered.findings if each.kind in ("partly", "degraded")],
-        "stricter": [each.use.feature for each in rendered.findings if each.kind == "stricter"],
-    }
+    return Enforced(
+        network=resolved.network.mode,
+        write=tuple(rule.path for rule in rules if rule.kind == "write"),
+        denied=sum(rule.kind == "deny" for rule in rules),
+        seccomp=resolved.process.seccomp,
+        privileged=resolved.process.privileged,
+        limits={name: value for name, value in given.items() if value is not None and name not in unset},
+        degraded=tuple(each.use.feature for each in rendered.findings if each.kind in ("partly", "degraded")),
+        stricter=tuple(each.use.feature for each in rendered.findings if each.kind == "stricter"),
+    )
 
 
 def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
     """The policy once more. Raise IntegrityError when its digest is not that of what was looked at."""
-    inputs = InputTracker()
+    inputs = LiveHost()
     policy = load(request, inputs)
     _check_unchanged(policy, request, digest)
     return resolved_here(policy, request, inputs)
@@ -397,7 +404,7 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
     return stack.enter_context(serve(_as_looked_at(request, digest)))
 
 
-def _ask_program(inputs: InputTracker) -> None:
+def _ask_program(inputs: LiveHost) -> None:
     """Which version of this program it is, with data and methods of others: another renders otherwise."""
     package, ours = Path(__file__).parents[1], ("sandwright", *registry.packages())
     files = [

@@ -64,7 +64,7 @@ def sweep(used: str) -> None:
 
     Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
     """
-    in_use = {used, *(str(data.get("directory")) for data in state.read_all())}
+    in_use = {used, *(record.directory for record in state.read_all())}
     cache = Path(places.cache())
     rendered, programs = cache / "rendered", cache / "programs"
     for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*"), *programs.glob(".*")):

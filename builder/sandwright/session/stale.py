@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.locking import lock_within
 from sandwright.questions import is_cover
-from sandwright.session import apart, state
+from sandwright.session import state
+from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
+from sandwright.session.session_record import SessionRecord
 from sandwright.signalling import liveness, own
 
 _MARK = b"SANDWRIGHT_SESSION="
@@ -28,8 +30,8 @@ class NotStaleError(HostError):
 
 
 @contextlib.contextmanager
-def locked(session: str, *, within: float = _LOCKING) -> Iterator[dict[str, object]]:
-    """Hold the lock of a session that has ended; give its record, empty where it has none.
+def locked(session: str, *, within: float = _LOCKING) -> Iterator[SessionRecord | None]:
+    """Hold the lock of a session that has ended; give its record, None where it has none.
 
     Raise NotStaleError for any other session, HostError where another process keeps the lock for longer
     than `within` seconds.
@@ -37,23 +39,23 @@ def locked(session: str, *, within: float = _LOCKING) -> Iterator[dict[str, obje
     try:
         file = os.open(state.file_of(session), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        yield {}
+        yield None
         return
     try:
         if not lock_within(file, within):
             raise HostError(f"the record of session {session} is locked by another process")
-        data = state.read(session)
-        if data and (found := liveness(data)) != "ended":
+        record = state.read(session)
+        if record is not None and (found := liveness(record.process)) != "ended":
             where = "runs" if found == "running" else "is of another pid namespace or machine"
             raise NotStaleError(f"session {session} {where}")
-        yield data
+        yield record
     finally:
         os.close(file)
 
 
-def records() -> list[dict[str, object]]:
+def records() -> list[SessionRecord]:
     """The records of sessions that have ended."""
-    return [data for data in state.read_all() if liveness(data) == "ended"]
+    return [record for record in state.read_all() if liveness(record.process) == "ended"]
 
 
 def forget(session: str, *, within: float = _LOOKING) -> bool:
@@ -62,13 +64,13 @@ def forget(session: str, *, within: float = _LOOKING) -> bool:
     What is left is found by the record alone. It stays too where a file system doesn't answer `within` some
     seconds. Raise HostError as `locked` does.
     """
-    with locked(session, within=within) as data:
+    with locked(session, within=within) as record:
         if any(each == session for each in processes().values()):
             return False
         try:
-            if placeholders(data, within=within):
+            if record is not None and present(record.placeholders, within=within):
                 return False
-        except apart.SilentError:
+        except UnresponsiveFilesystem:
             return False
         state.forget(session)
     return True
@@ -93,23 +95,19 @@ def marked_with(pid: int) -> str:
         if own(pid):
             for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 session = variable.removeprefix(_MARK).decode(errors="replace")
-                if variable.startswith(_MARK) and len(session) == 16 and state.read(session):
+                if variable.startswith(_MARK) and len(session) == 16 and state.read(session) is not None:
                     return session
     return ""
 
 
-def placeholders(data: dict[str, object], *, within: float = _LOOKING) -> list[str]:
-    """The files that a session put into its project and that are still there.
+def present(placeholders: Sequence[str], *, within: float = _LOOKING) -> list[str]:
+    """The placeholders of a session that are still in its project.
 
-    Raise apart.SilentError where their file system doesn't answer `within` some seconds.
+    Raise UnresponsiveFilesystem where their file system doesn't answer `within` some seconds.
     """
-    covers = data.get("covers")
-    return present(list(map(str, covers)) if isinstance(covers, list) else [], within=within)
-
-
-def present(covers: list[str], *, within: float = _LOOKING) -> list[str]:
-    """Those of some placeholders that are there. Raise apart.SilentError."""
-    return list(apart.done(lambda _: list(filter(_is_placeholder, covers)), within)) if covers else []
+    if not placeholders:
+        return []
+    return run_in_child(lambda _: list(filter(_is_placeholder, placeholders)), within)
 
 
 def _is_placeholder(path: str) -> bool:

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 from sandwright import places
-from sandwright.documents import strictjson
-from sandwright.signalling import Liveness, identity, liveness, started
+from sandwright.documents.record import decode_record, encode_record
+from sandwright.session.session_record import SessionRecord
+from sandwright.signalling import Liveness, liveness, started
 
 _LONG = 60
 """Seconds."""
@@ -28,11 +29,10 @@ def new_id() -> str:
     return os.urandom(8).hex()
 
 
-def write(session: str, data: dict[str, object]) -> str:
-    """Record a session of this process; give the file. Raise HostError."""
-    path = file_of(session)
-    own = {"session": session, **identity()}
-    places.write(path, strictjson.dumps({**own, **data}))
+def write(record: SessionRecord) -> str:
+    """Record a session; give the file. Raise HostError."""
+    path = file_of(record.session)
+    places.write(path, encode_record(record))
     return path
 
 
@@ -41,28 +41,29 @@ def file_of(session: str) -> str:
     return str(Path(directory(), f"{session}.json"))
 
 
+def denials_of(session: str) -> str:
+    """The file in which its launcher writes what was refused."""
+    return str(Path(directory(), f"{session}.denials"))
+
+
 def forget(session: str) -> None:
     """Remove the record of a session."""
     Path(file_of(session)).unlink(missing_ok=True)
 
 
-def read_all() -> list[dict[str, object]]:
+def read_all() -> list[SessionRecord]:
     """The records that are there, also of sessions that are over, oldest first."""
-    found: list[dict[str, object]] = []
-    for path in Path(directory()).glob("*.json"):
-        if data := read(path.name.removesuffix(".json")):
-            found.append(data)
-    return sorted(found, key=lambda data: str(data.get("began")))
+    found = [read(path.name.removesuffix(".json")) for path in Path(directory()).glob("*.json")]
+    return sorted((each for each in found if each is not None), key=lambda each: each.began)
 
 
-def read(session: str) -> dict[str, object]:
-    """The record of a session; empty where there is none."""
+def read(session: str) -> SessionRecord | None:
+    """The record of a session; None where there is none, or none of ours."""
     try:
-        with Path(file_of(session)).open("rb") as file:
-            data = strictjson.loads_record(file.read())
+        record = decode_record(SessionRecord, Path(file_of(session)).read_bytes())
     except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) and data.get("session") == session else {}
+        return None
+    return record if record.session == session else None
 
 
 def half_written() -> list[str]:
@@ -94,12 +95,7 @@ def _written(path: Path) -> float:
         return time.time()
 
 
-def runs(data: dict[str, object]) -> bool:
-    """Whether the process of a record is still that process."""
-    return liveness(data) == "running"
-
-
 def liveness_of(session: str) -> Liveness:
     """Whether a session runs, by its record as it is now; one without a record has ended."""
-    data = read(session)
-    return liveness(data) if data else "ended"
+    record = read(session)
+    return "ended" if record is None else liveness(record.process)

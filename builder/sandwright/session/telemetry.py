@@ -23,64 +23,70 @@ is in use. It holds no argument of the command and no variable: of the command o
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Any
 
+from sandwright.documents.model import plain
 from sandwright.outputs import append_output
+from sandwright.session.events import RefusedHost, RunEnded, RunRefused
+from sandwright.session.session_record import SessionRecord
 
 SCHEMA = 1
 
+Attribute = str | int | float | bool
 
-def event(
-    record: Mapping[str, Any], status: int | None, ended: float, denials: Mapping[str, int] | None = None
-) -> dict[str, object]:
-    """The event, as the table in this module has it.
 
-    `record` is the session's. The time is in seconds since the epoch; the status is None when nothing was
-    started.
-    """
-    same = ("session", "method", "policy", "artifacts", "command", "enforced")
+def telemetry_event(
+    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None
+) -> Mapping[str, object]:
+    """The event, as the table in this module has it. `hosts` are None where no proxy of the session's ran."""
     return {
         "event": "sandwright.session",
         "schema": SCHEMA,
-        "began": datetime.fromtimestamp(record["began"], UTC).isoformat(),
-        "seconds": round(ended - record["began"], 6),
-        **{name: record[name] for name in same},
+        "began": datetime.fromtimestamp(record.began, UTC).isoformat(),
+        "seconds": round(ended.seconds, 6),
+        "session": record.session,
+        "method": record.method,
+        "policy": record.policy,
+        "artifacts": dict(record.artifacts),
+        "command": record.command,
+        "enforced": plain(record.enforced),
         "preflight": "ready",
-        "rendered": record["after"]["rendered"],
-        "outcome": _how(status),
-        "status": status,
-        **_denials(record, status, denials),
+        "rendered": record.after.rendered,
+        "outcome": _how(ended.status),
+        "status": ended.status,
+        **_denials(record, ended, hosts),
     }
 
 
 def _denials(
-    record: Mapping[str, Any], status: int | None, denials: Mapping[str, int] | None
-) -> dict[str, object]:
+    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None
+) -> Mapping[str, object]:
     """What was refused, or why that can't be told."""
-    if denials is not None:
-        return {"denials": dict(denials)}
-    if status is None:
+    if hosts is not None:
+        return {
+            "denials": {each.what.host: each.count for each in hosts if isinstance(each.what, RefusedHost)}
+        }
+    if ended.status is None:
         return {"unseen": "nothing was started"}
-    if record["enforced"].get("network") == "proxy":
-        return {"unseen": f"the proxy of {record['method']} is a container, whose log goes with it"}
+    if record.enforced.network == "proxy":
+        return {"unseen": f"the proxy of {record.method} is a container, whose log goes with it"}
     return {"unseen": "no proxy ran, and what the kernel refuses it tells the program alone"}
 
 
-def tell(
-    record: Mapping[str, Any], status: int | None, denials: Mapping[str, int] | None = None, *, span: bool
+def report_telemetry(
+    record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None, *, span: bool
 ) -> None:
     """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
-    ended = time.time()
-    data = event(record, status, ended, denials)
-    if record["after"]["telemetry"]:
+    if not record.after.telemetry and not span:
+        return
+    data = telemetry_event(record, ended, hosts)
+    if record.after.telemetry:
         line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
-        append_output(record["after"]["telemetry"], line)
+        append_output(record.after.telemetry, line)
     if span:
-        _span(record["began"], ended, data)
+        _span(record.began, record.began + ended.seconds, data)
 
 
 def _how(status: int | None) -> str:
@@ -109,6 +115,6 @@ def _span(began: float, ended: float, data: Mapping[str, object]) -> None:
     span.end(end_time=int(ended * 1e9))
 
 
-def _attribute(value: object) -> str | int | float | bool:
+def _attribute(value: object) -> Attribute:
     """A value as attributes can have it: anything nested is JSON."""
     return value if isinstance(value, str | int | float | bool) else json.dumps(value, sort_keys=True)

@@ -6,8 +6,6 @@ which no sandbox can write. `SANDWRIGHT_TRUST` gives it for one environment: a d
 shows, or 1 for every policy.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat
@@ -16,8 +14,9 @@ from pathlib import Path
 
 from sandwright import places
 from sandwright.documents import strictjson
+from sandwright.documents.record import decode_record, encode_record
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.visible import one_line
 
 VARIABLE = "SANDWRIGHT_TRUST"
@@ -33,7 +32,7 @@ _SHORTEST = 4
 _LARGEST = 1 << 20
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Loosened:
     """What a policy's file lets through that the preset `default` doesn't.
 
@@ -43,7 +42,7 @@ class Loosened:
 
     policy: str
     said: str
-    allows: list[str]
+    allows: tuple[str, ...]
     """Empty for a policy that needs no approval."""
 
     @property
@@ -68,10 +67,6 @@ class Loosened:
         """What it lets through, for logs: those variables have their names there, not their values."""
         values = {name: one_line(os.environ.get(name, "")) for name in self.secrets()}
         return [_without(each, values) for each in self.allows]
-
-    def fields(self) -> tuple[str, str, list[str]]:
-        """What the constructor takes."""
-        return self.policy, self.said, self.allows
 
 
 def _varied(allows: list[str]) -> list[str]:
@@ -104,7 +99,7 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
     )
 
 
-def is_given(loosened: Loosened, inputs: InputTracker) -> bool:
+def is_given(loosened: Loosened, inputs: LiveHost) -> bool:
     """Whether it has the word but for this run's; what says so is recorded."""
     inputs.content(_file(loosened))
     word = inputs.variable(VARIABLE)
@@ -119,8 +114,7 @@ def directory() -> str:
 def record(loosened: Loosened) -> str:
     """Keep the user's word; give the file. Raise HostError when it can't be written."""
     places.private(directory())
-    data = {"policy": loosened.policy, "said": loosened.said, "allows": loosened.allows}
-    places.write(_file(loosened), strictjson.dumps(data))
+    places.write(_file(loosened), encode_record(loosened))
     return _file(loosened)
 
 
@@ -137,11 +131,11 @@ def _recorded(loosened: Loosened) -> bool:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return False
-            data = strictjson.loads_record(file.read(_LARGEST))
-        same = (data["policy"], data["said"]) == (loosened.policy, loosened.said)
-        return same and set(loosened.allows) <= set(data["allows"])
-    except (OSError, ValueError, KeyError, TypeError):
+            recorded = decode_record(Loosened, file.read(_LARGEST))
+    except (OSError, ValueError):
         return False  # nothing is there, or not what we wrote
+    same = (recorded.policy, recorded.said) == (loosened.policy, loosened.said)
+    return same and set(loosened.allows) <= set(recorded.allows)
 
 
 def _file(loosened: Loosened) -> str:

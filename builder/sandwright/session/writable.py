@@ -1,53 +1,55 @@
-"""What of the host a sandbox can write: what is looked at when a run of it has ended."""
+"""Finds what of the host a sandbox can write: the scope of the scan after a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.policy import gitfiles
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.declaration import Declaration
+from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
 from sandwright.render.covers import git_directories
+from sandwright.session.scan_scope import ProtectedName, ScanScope
 
-_TOLD = [each for each in NAMES if each.decision in ("protect", "existing", "report")]
+_REPORTED = [each for each in NAMES if each.decision in ("protect", "existing", "report")]
 """What is named though a run may write it, and which tool uses it."""
 
 _STATES = ("rebase-apply", "rebase-merge", "sequencer")
 """What Git on the host would continue in the main work tree; a run in a linked one has its own."""
 
 
-def places(resolved: ResolvedPolicy, declaration: Declaration) -> dict[str, list[str]]:
-    """The data of `left_behind.Places`, the project first, and the names of `elsewhere`.
-
-    Nothing where there is no sandbox.
-    """
+def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
+    """The scope of a policy under a method."""
     if not declaration.enforces:
-        return {"roots": [], "closed": [], "names": [], "git": [], "absent": []}
+        return ScanScope()
     files, facts = resolved.filesystem, resolved.facts
-    project = resolved.canonical(resolved.facts.project)
+    project = resolved.canonical(facts.project)
     paths = dict.fromkeys(rule.path for rule in files.rules if not rule.private)
     roots = [path for path in paths if files.tree.changes_host(path)]
-    names = [item.value for item in resolved.settings.items("filesystem.protect")]
-    git = list(git_directories(resolved))
-    opened = gitfiles.CONFIGURATION if resolved.grants_git("config") else ()
-    states = [f"{facts.git_worktree[1]}/{name}".lstrip("/") for name in _STATES] if facts.git_worktree else []
+    protected = [item.value for item in resolved.settings.items("filesystem.protect")]
+    git = git_directories(resolved) if any(name.startswith(".git/") for name in protected) else ()
+    return ScanScope(
+        roots=tuple(sorted(roots, key=lambda path: (not is_inside(path, project), path))),
+        closed=tuple(path for path in paths if not files.tree.changes_host(path)),
+        names=tuple(_names(resolved, protected)),
+        git=tuple(git),
+        absent=tuple(_absent(resolved, declaration)),
+        set_id=_makes_set_id(resolved, declaration),
+    )
+
+
+def _names(resolved: ResolvedPolicy, protected: list[str]) -> Iterator[ProtectedName]:
+    worktree = resolved.facts.git_worktree
+    opened = CONFIGURATION if resolved.grants_git("config") else ()
+    states = [f"{worktree[1]}/{name}".lstrip("/") for name in _STATES] if worktree else []
+    git = git_directories(resolved)
     configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last, opened)]
-    of_git = any(name.startswith(".git/") for name in names)
-    tools = {each.path: each.tool for each in _TOLD if not each.path.startswith(".git/")}
-    tools = {name: tools.get(name, "") for name in (*tools, *names, *configuration, *states)}
-    tools = {name: tool for name, tool in tools.items() if not name.startswith(".git/")}
-    return {
-        "roots": sorted(roots, key=lambda path: (not is_inside(path, project), path)),
-        "closed": [path for path in paths if not files.tree.changes_host(path)],
-        "names": list(tools),
-        "tools": list(tools.values()),
-        "git": git if of_git else [],
-        "absent": list(_absent(resolved, declaration)),
-        "set_id": ["chmod"] if _makes_set_id(resolved, declaration) else [],
-    }
+    tools = {each.path: each.tool for each in _REPORTED}
+    for name in dict.fromkeys((*tools, *protected, *configuration, *states)):
+        if not name.startswith(".git/"):
+            yield ProtectedName(name=name, tool=tools.get(name, ""))
 
 
 def _makes_set_id(resolved: ResolvedPolicy, declaration: Declaration) -> bool:

@@ -7,7 +7,7 @@ FIELD(WORDS, said)           /* lines on standard error */
 FIELD(WORDS, launcher)       /* what stands before the command */
 FIELD(PAIRS, environment)
 FIELD(WORD, sessions)        /* the directory of session records */
-FIELD(WORD, guards)          /* a directory in which nothing may be (session/elsewhere.py) */
+FIELD(WORD, guards)          /* a directory in which nothing may be (session/absent_guard.py) */
 FIELD(WORD, record)          /* of a session: JSON behind what each run has of its own */
 FIELD(WORDS, report)         /* Python's words for the report after a run, without the record's path and the status */
 FIELD(WORDS, roots)          /* what the sandbox can write */

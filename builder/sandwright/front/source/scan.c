@@ -1,4 +1,4 @@
-/* Looks at what a run could write as session/left_behind.py does, but only for whether there may be something to say. Whatever is
+/* Looks at what a run could write as session/scan.py does, but only for whether there may be something to say. Whatever is
  * not plainly nothing counts as something: Python looks again then. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -54,6 +54,16 @@ void bytes_text(struct bytes *bytes, const char *format, ...)
     free(made);
 }
 
+void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length)
+{
+    bytes_text(bytes, "\"%s\": \"", name);
+    for (size_t index = 0; index < length; index++) {
+        unsigned char each = (unsigned char)value[index];
+        bytes_text(bytes, each < ' ' || each > '~' || each == '"' || each == '\\' ? "\\u%04x" : "%c", each);
+    }
+    bytes_text(bytes, "\"");
+}
+
 bool bytes_read(struct bytes *bytes, int file)
 {
     make_room(bytes, PIECE);

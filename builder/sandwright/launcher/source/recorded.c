@@ -129,25 +129,15 @@ void recorded_other(int what, unsigned number, const void *address, size_t lengt
 }
 
 /* ---- what is written, when nobody changes it any more */
-static void write_text(struct bytes *out, const char *name, const char *bytes, size_t length)
-{
-    bytes_text(out, "\"%s\": \"", name);
-    for (size_t index = 0; index < length; index++) {
-        unsigned char each = (unsigned char)bytes[index];
-        bytes_text(out, each < ' ' || each > '~' || each == '"' || each == '\\' ? "\\u%04x" : "%c", each);
-    }
-    bytes_text(out, "\"");
-}
-
 static void write_path(struct bytes *out, const struct entry *each)
 {
     static const char *const found[] = {"absent", "file", "directory", "link", "other"};
     static const char *const kinds[] = {"read", "write", "create", "exec", "list", "look", "remove"};
     const char *between = "";
-    write_text(out, "path", each->text, each->length);
+    bytes_json(out, "path", each->text, each->length);
     if (each->real > 0) {
         bytes_text(out, ", ");
-        write_text(out, "real", each->text + each->length, each->real);
+        bytes_json(out, "real", each->text + each->length, each->real);
     }
     bytes_text(out, ", \"found\": \"%s\", \"kinds\": [", found[each->found % 5]);
     for (size_t index = 0; index < sizeof kinds / sizeof *kinds; index++)
@@ -176,7 +166,7 @@ static void write_address(struct bytes *out, const struct entry *each)
     if (address.any.sa_family == AF_UNIX) {
         size_t head = offsetof(struct sockaddr_un, sun_path), length = given < head ? 0 : given - head;
         bytes_text(out, "\"unix\", ");
-        write_text(out, "address", address.local.sun_path, length);
+        bytes_json(out, "address", address.local.sun_path, length);
         return;
     }
     bool four = address.any.sa_family == AF_INET;

@@ -1,4 +1,4 @@
-/* What the sandbox was refused, and how often. Names are of those inside: they are written as hexadecimal digits. */
+/* What the sandbox was refused, and how often. */
 #define _GNU_SOURCE
 #include "refusals.h"
 
@@ -115,19 +115,17 @@ void refusals_add_socket(const char *path, int error)
     count(&found);
 }
 
-/* Lines: `call ARCHITECTURE NUMBER ERROR COUNT FILTER`, `local` and `datagram` with the same, `connect ERROR COUNT PATH`
- * (hexadecimal), `others COUNT`. */
+/* An event as session/events.py reads it. */
 static void write_one(struct bytes *out, const struct refusal *each)
 {
-    static const char *const names[] = {"call", "local", "datagram"};
+    static const char *const sockets[] = {"", "local", "datagram"};
+    bytes_text(out, "{\"event\": \"refused\", \"what\": {\"error\": %d, ", each->error);
     if (each->architecture != 0)
-        bytes_text(out, "%s %u %d %d %llu %d", names[each->local], each->architecture, each->number, each->error,
-                (unsigned long long)each->count, each->which);
+        bytes_text(out, "\"architecture\": %u, \"number\": %d, \"filter\": %d, \"socket\": \"%s\"", each->architecture, each->number,
+                   each->which, sockets[each->local % 3U]);
     else
-        bytes_text(out, "connect %d %llu ", each->error, (unsigned long long)each->count);
-    for (size_t at = 0; at < each->length && at < PATH; at++)
-        bytes_text(out, "%02x", each->path[at]);
-    bytes_text(out, "\n");
+        bytes_json(out, "path", (const char *)each->path, each->length < PATH ? each->length : PATH);
+    bytes_text(out, "}, \"count\": %llu}\n", (unsigned long long)each->count);
 }
 
 void refusals_write(const char *name)
@@ -137,7 +135,7 @@ void refusals_write(const char *name)
     struct bytes out = {0};
     for (size_t index = 0; index < counted(); index++)
         write_one(&out, &shared->each[index]);
-    bytes_text(&out, "others %llu\n", (unsigned long long)shared->others);
+    bytes_text(&out, "{\"event\": \"omitted\", \"count\": %llu}\n", (unsigned long long)shared->others);
     if (write_file(AT_FDCWD, name, out.at, out.end, 0600) != 0)
         warn("what was refused can't be told: %s: %s", name, strerror(errno));
 }

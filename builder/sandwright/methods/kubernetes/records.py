@@ -5,17 +5,14 @@ this machine. Jobs bear the session and the owner as labels; the owner is a rand
 machine.
 """
 
-from __future__ import annotations
-
-import json
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import places
-from sandwright.documents import strictjson
+from sandwright.documents.record import decode_record, encode_record
 from sandwright.methods.kubernetes.connection import Place
-from sandwright.signalling import liveness
+from sandwright.signalling import ProcessIdentity, liveness
 
 SESSION = "sandwright.session"
 OWNER = "sandwright.owner"
@@ -31,8 +28,8 @@ class JobRecord:
     namespace: str
     kubeconfig: str
     context: str
-    process: dict[str, object] = field(default_factory=dict)
-    """The launcher that watches the Job, as `signalling.identity` describes it."""
+    process: ProcessIdentity
+    """The launcher that watches the Job."""
 
     @property
     def place(self) -> Place:
@@ -46,7 +43,7 @@ class JobRecord:
 
     def write(self) -> None:
         """Raise HostError."""
-        places.write(str(_folder() / f"{self.job}.json"), json.dumps(asdict(self)).encode())
+        places.write(str(_folder() / f"{self.job}.json"), encode_record(self))
 
     def forget(self) -> None:
         """The Job is gone."""
@@ -58,8 +55,8 @@ def read_all() -> list[JobRecord]:
     found = []
     for path in sorted(_folder().glob("*.json")):
         try:
-            record = JobRecord(**strictjson.loads_record(path.read_bytes()))
-        except (OSError, ValueError, TypeError):
+            record = decode_record(JobRecord, path.read_bytes())
+        except (OSError, ValueError):
             continue
         if path.stem == record.job:
             found.append(record)

@@ -11,10 +11,11 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from sandwright import places
-from sandwright.signalling import identity, liveness
+from sandwright.signalling import ProcessIdentity, identity, liveness
 
 OWNER = "owner"
 _LINES = 3
@@ -74,17 +75,16 @@ def _owner(directory: Path) -> list[str]:
 def _has_ended(lines: list[str]) -> bool:
     """Whether both processes have surely ended."""
     processes, where = lines[:2], " ".join(lines[2:3]).split(" ", 2)
-    known = dict(zip(("boot", "pid_namespace", "machine"), where, strict=True)) if len(where) == 3 else {}
     here = identity()
-    return all(liveness({**here, **known, **_process(line)}) == "ended" for line in processes)
+    if len(where) == 3:
+        here = replace(here, boot=where[0], pid_namespace=where[1], machine=where[2])
+    return all(liveness(_process(line, here)) == "ended" for line in processes)
 
 
-def _process(line: str) -> dict[str, object]:
-    pid, _, start = line.partition(" ")
-    return {
-        "pid": int(pid) if pid.isdecimal() else None,
-        "start": int(start) if start.isdecimal() else None,
-    }
+def _process(line: str, here: ProcessIdentity) -> ProcessIdentity:
+    """The process of a line; number 0, which no process has, for a damaged one."""
+    pid, start = (int(word) if word.isdecimal() else 0 for word in line.partition(" ")[::2])
+    return replace(here, pid=pid, start=start)
 
 
 @contextmanager
@@ -102,5 +102,5 @@ def recorded(method: str, name: str) -> Iterator[None]:
 
 def _owner_text(method: str) -> str:
     own = identity()
-    process = f"{own['pid']} {own['start']}"
-    return "\n".join((method, process, process, f"{own['boot']} {own['pid_namespace']} {own['machine']}", ""))
+    process = f"{own.pid} {own.start}"
+    return "\n".join((method, process, process, f"{own.boot} {own.pid_namespace} {own.machine}", ""))

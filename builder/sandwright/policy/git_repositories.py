@@ -1,0 +1,228 @@
+"""Looks for the directories in which Git keeps what a work tree, its submodules and its other work trees run.
+
+And for the files that lead Git there, or that its configuration names. Only names are looked at, the pointer
+files that Git itself follows, configuration, and which entries of an index are other repositories.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from sandwright.errors import UsageError
+from sandwright.git import config
+from sandwright.git.layout import GITFILE
+from sandwright.inputs import LiveHost
+from sandwright.policy import spelling
+from sandwright.policy.git_protection import MOST
+from sandwright.policy.paths import MAX_LINKS
+
+_NAME = 255
+"""Bytes of a name in a directory, at most (limits.h, NAME_MAX)."""
+
+_FILES = ("config", "config.worktree")
+_MARKS = frozenset({"HEAD", "config", "commondir"})
+_NO_MODULES = frozenset({"annex", "hooks", "info", "lfs", "logs", "objects", "refs"})
+"""What lies in a repository and holds no other, unless that is a submodule's name."""
+
+_MOST_NAMES, _DEEPEST = 10_000, 64
+"""Of what lies where Git keeps submodules."""
+
+_MOST_INCLUDES = 100
+_CONFIGURATION = 1 << 20
+
+GitFile = Literal["pointer", "include", "hooks", "program"]
+"""Why Git uses a file: it leads to a repository; configuration includes it; hooks are in it; it is run."""
+
+
+class Repositories:
+    """What Git uses below some directories, as canonical paths.
+
+    `directories` are Git's own; of more than `MOST` the first, and one more. `files` are files
+    that lead to one, or would, and those that configuration names, whether they exist or not.
+    """
+
+    def __init__(self, roots: Iterable[str], home: str, inputs: LiveHost) -> None:
+        """Look below each of `roots`. `home` is what `~` means in configuration."""
+        self._looks = inputs
+        self._home = home
+        self._directories: dict[str, None] = {}
+        self._files: dict[str, GitFile] = {}
+        for root in roots:
+            self._repository(Path(root) / ".git")
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where `.git` leads, and those that it keeps inside."""
+        return tuple(path for path in self._directories if path == spelling.plain(path))
+
+    @property
+    def files(self) -> Mapping[str, GitFile]:
+        """Files by path, with what Git uses each for."""
+        return {path: why for path, why in self._files.items() if path == spelling.plain(path)}
+
+    def _repository(self, git: Path) -> None:
+        """A work tree's `.git`, a directory or a file, and what belongs to it."""
+        for directory in _git_of(git, self._looks):
+            main = [directory.parent] if directory.name == ".git" else []
+            self._directory(directory, git.parent, *main)
+            for inner in _inner(directory, self._looks):
+                if len(self._directories) <= MOST:
+                    self._directory(inner)
+
+    def _directory(self, directory: Path, *trees: Path) -> None:
+        """One of Git's directories, with work trees that led to it."""
+        self._links(directory)
+        real = self._looks.real(str(directory))
+        if real in self._directories:
+            return
+        self._directories[real] = None
+        read: set[str] = set()
+        named = [each for name in _FILES for each in self._named(directory / name, read)]
+        found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
+        pointer = first_line(directory / "gitdir", self._looks)
+        if pointer:
+            self._file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
+            found.append((directory / pointer).parent)
+        for tree in dict.fromkeys(os.path.normpath(each) for each in found):
+            self._work_tree(Path(tree), directory, named)
+
+    def _work_tree(self, tree: Path, directory: Path, named: list[tuple[str, Path, str]]) -> None:
+        """A work tree of a directory of Git's, its submodules, and what `named` says of it."""
+        if not _is_directory(tree / ".git", self._looks):
+            self._file(tree / ".git", "pointer")
+        for link in filter(_can_be, self._looks.gitlinks(str(directory / "index"))):
+            if len(self._directories) > MOST or len(self._files) > MOST:
+                return
+            inner = tree / link / ".git"
+            if _is_directory(inner, self._looks):
+                self._repository(inner)
+            else:
+                self._file(inner, "pointer")
+        for key, file, value in named:
+            if config.is_include(key):
+                self._file(self._expanded(value, file.parent), "include")
+            elif key == "core.hookspath":
+                self._file(self._expanded(value, tree), "hooks")
+            elif key == "core.attributesfile":
+                self._file(self._expanded(value, tree), "program")
+            else:
+                for word in config.files(key, value):
+                    path = self._expanded(word, tree)
+                    if self._looks.kind_behind(str(path)) == "file":
+                        self._file(path, "program")
+
+    def _named(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
+        """Keys of a file of configuration and of those that it includes, with the file and the value."""
+        real = os.path.realpath(file)
+        if real in read or len(read) > _MOST_INCLUDES:
+            return
+        read.add(real)
+        raw = plain_content(file, _CONFIGURATION, self._looks)
+        for key, value in config.settings((raw or b"").decode(errors="surrogateescape")):
+            yield key, file, value
+            if config.is_include(key):
+                yield from self._named(self._expanded(value, file.parent), read)
+
+    def _expanded(self, value: str, base: Path) -> Path:
+        if value.startswith("~/"):
+            return Path(self._home, value[2:])
+        return base / value.replace("\0", "")
+
+    def _links(self, path: Path) -> None:
+        """Note the links on the way to a path: they lead Git there as the files do that name it."""
+        pending = [part for part in reversed(path.parts) if part != "/"]
+        current, links = Path("/"), 0
+        while pending and links < MAX_LINKS:
+            part = pending.pop()
+            found = self._looks.link(str(current / part))
+            if part == "..":
+                current = current.parent
+            elif found is not None:
+                links += 1
+                self._files.setdefault(str(current / part), "pointer")
+                target = Path(found)
+                current = Path("/") if target.is_absolute() else current
+                pending += [each for each in reversed(target.parts) if each != "/"]
+            else:
+                current /= part
+
+    def _file(self, path: Path, why: GitFile) -> None:
+        self._links(path.parent)
+        parent = self._looks.real(str(path.parent))
+        self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
+
+
+def _can_be(path: str) -> bool:
+    """Whether there can be such a path in a work tree: an index may hold anything."""
+    parts = path.split("/")
+    return not {"", ".", "..", ".git"} & {*parts} and max(len(os.fsencode(part)) for part in parts) <= _NAME
+
+
+def _git_of(git: Path, inputs: LiveHost) -> list[Path]:
+    """The directories to which a `.git` leads.
+
+    One that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says where the
+    hooks and the configuration are.
+    """
+    if _is_directory(git, inputs):
+        directory = git
+    else:
+        target = first_line(git, inputs).removeprefix(GITFILE)
+        directory = git.parent / target if target else git
+    if not _is_directory(directory, inputs):
+        return []
+    common = first_line(directory / "commondir", inputs)
+    there = bool(common) and _is_directory(directory / common, inputs)
+    return [directory, *([directory / common] if there else [])]
+
+
+def _is_directory(path: Path, inputs: LiveHost) -> bool:
+    return inputs.kind_behind(str(path)) == "directory"
+
+
+def _inner(directory: Path, inputs: LiveHost) -> list[Path]:
+    """The directories of submodules and linked work trees that Git keeps in one of its directories.
+
+    A program inside can make names there, and move some away. So what only looks like a repository is looked
+    through as well, and one counts that has a file of Git's which stays: `config` is protected.
+    Raise UsageError where there is too much to be looked at.
+    """
+    found: list[Path] = []
+    waiting = [(f"{directory}/{name}", 0) for name in ("worktrees", "modules")]
+    looked = 0
+    while waiting and len(found) <= MOST:
+        parent, depth = waiting.pop()
+        inputs.real(parent)
+        listed = inputs.ask("listing", parent)
+        inner = [name.removesuffix("/") for name in listed if name.endswith("/")]
+        names = {name.removesuffix("/") for name in listed}
+        looked += len(names)
+        if looked > _MOST_NAMES or depth > _DEEPEST:
+            raise UsageError(
+                f"{directory}/modules has too many directories, or too deep ones, to be protected one by "
+                "one: remove what no submodule of yours needs"
+            )
+        if _MARKS & names - {*inner}:
+            found.append(Path(parent))
+            own = (f"{parent}/{name}/config" for name in _NO_MODULES)
+            kept = {path.split("/")[-2] for path in own if inputs.kind_behind(path) is not None}
+            inner = [name for name in inner if name in kept or name not in _NO_MODULES]
+        waiting += [(f"{parent}/{name}", depth + 1) for name in inner]
+    return found
+
+
+def first_line(path: Path, inputs: LiveHost) -> str:
+    """The only line of one of Git's pointer files, which are short; empty for anything else."""
+    raw = plain_content(path, 4096, inputs) or b""
+    return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
+
+
+def plain_content(path: Path, limit: int, inputs: LiveHost) -> bytes | None:
+    """The bytes of a plain file; None for anything else, for what can't be read, and for more than `limit`.
+
+    Somebody else may have put a pipe there, whose opening would wait.
+    """
+    return inputs.content(str(path), limit)

@@ -1,0 +1,128 @@
+"""Checks a project that is a linked work tree of Git's (git-worktree(1)), and gives what commits there write.
+
+The project's `.git` file may be a stranger's. So it is believed only where the repository that it names says
+the same of the project, in files that belong to the user: `git worktree add` writes both, and who can write
+only one of them names nothing here that isn't theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.git.layout import GITFILE
+from sandwright.inputs import LiveHost
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.git_repositories import first_line
+from sandwright.policy.paths import ancestors, canonical, is_inside
+from sandwright.policy.rules import PathRule
+from sandwright.policy.source import Faults, Sourced
+
+_KEPT = ("worktrees", "modules")
+"""Directories of the repository that are other work trees' and submodules'."""
+
+
+@dataclass(frozen=True)
+class LinkedWorktree:
+    """A work tree's own directory, and the repository's, canonical; `fault` says why they are not believed.
+
+    Both are empty where the project is no linked work tree at all.
+    """
+
+    directory: str = ""
+    common: str = ""
+    fault: str = ""
+
+
+def linked_worktree(project: str, home: str, uid: int, inputs: LiveHost) -> LinkedWorktree:
+    """What a project's `.git` leads to, where that is a file. `project` and `home` are canonical."""
+    git = f"{project}/.git"
+    if inputs.kind(git) != "file":
+        return LinkedWorktree()
+    line = first_line(Path(git), inputs)
+    named = line.removeprefix(GITFILE)
+    directory = _real(os.path.join(project, named), inputs) if named != line else ""  # noqa: PTH118 - as Git does
+    common = os.path.dirname(os.path.dirname(directory))  # noqa: PTH120 - a name
+    fault = next(_faults(git, directory, common, uid, inputs), "") or _place_fault(common, project, home)
+    fault = fault or _index_fault(common, project, inputs)
+    return LinkedWorktree(fault=fault) if fault else LinkedWorktree(directory, common)
+
+
+def _faults(git: str, directory: str, common: str, uid: int, inputs: LiveHost) -> Iterator[str]:
+    """Why a directory is not the one that a repository keeps for a work tree, the first reason first."""
+    if not directory or os.path.dirname(directory) != f"{common}/worktrees":  # noqa: PTH120 - a name
+        yield f"{git} leads to no directory of a linked work tree"
+        return
+    if _real(f"{directory}/{first_line(Path(directory, 'commondir'), inputs) or '?'}", inputs) != common:
+        yield f"{directory}/commondir doesn't lead to {common}"
+    back = first_line(Path(directory, "gitdir"), inputs)
+    if not back or _spelled(directory, back, inputs) != git:
+        yield f"{directory}/gitdir doesn't lead back to {git} (`git worktree repair` in the repository)"
+    for path in (common, *(f"{common}/{name}" for name in ("objects", "refs", "worktrees"))):
+        if inputs.kind(path) != "directory":
+            yield f"{path} is no directory"
+    for path in (common, f"{common}/worktrees", directory, f"{directory}/gitdir", f"{directory}/commondir"):
+        status = inputs.status(path)
+        if not status.mode or status.owner != uid or status.mode & stat.S_IWOTH:
+            yield f"{path} doesn't belong to you, or everybody may write it"
+
+
+def _place_fault(common: str, project: str, home: str) -> str:
+    """Why a directory can't be a repository that is written as a whole."""
+    if common in (home, *ancestors(home), *ancestors(project)):
+        return f"{common} holds more than a repository"
+    return ""
+
+
+def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
+    """Why the main work tree's index, which a run in a linked one can write, is not believed.
+
+    Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at
+    its end configures.
+    """
+    tree, _, name = common.rpartition("/")
+    for link in inputs.gitlinks(f"{common}/index") if name == ".git" else ():
+        path = os.path.normpath(f"{tree}/{link}")
+        if not is_inside(path, tree) or (is_inside(path, project) and path != project):
+            return (
+                f"the index of {tree} has the entry {link!r}, which leads to {path}: `git status` there "
+                f"runs what is configured there; look at it, then: git -C {tree} rm --cached {link!r}, "
+                f"or make the index anew: rm {common}/index && git -C {tree} reset"
+            )
+    return ""
+
+
+def _real(path: str, inputs: LiveHost) -> str:
+    return inputs.real(path) if "\0" not in path else ""
+
+
+def _spelled(directory: str, back: str, inputs: LiveHost) -> str:
+    """The `.git` to which a work tree's directory leads back, in its real directory."""
+    parent, _, name = os.path.join(directory, back).rpartition("/")  # noqa: PTH118 - as Git does
+    return f"{_real(parent, inputs)}/{name}"
+
+
+def rules(facts: HostFacts, granted: Sequence[Sourced[str]], faults: Faults) -> Iterator[PathRule]:
+    """What `filesystem.git: [worktree]` opens; `granted` are the items of the field.
+
+    The repository has to be writable as a whole, since Git makes its locks beside the files that they lock
+    (`packed-refs.lock`, for each ref that is deleted). Other work trees' directories stay closed, and so do
+    submodules; configuration, hooks and what leads elsewhere are protected names.
+    """
+    item = next((each for each in granted if each.value == "worktree"), None)
+    if item is None:
+        return
+    if facts.git_worktree_fault:
+        faults.add(item.source, f"can't be granted: {facts.git_worktree_fault}")
+    if not facts.git_worktree:
+        return
+    directory, common = (canonical(path, facts) for path in facts.git_worktree)
+    why = "the repository of this linked work tree"
+    yield PathRule(common, "write", "git", item.source, common, why)
+    for name in _KEPT:
+        if facts.kind(f"{common}/{name}") is not None:
+            yield PathRule(f"{common}/{name}", "readonly", "git", item.source, f"{common}/{name}", why)
+    yield PathRule(directory, "write", "git", item.source, directory, "what is this linked work tree's")

@@ -1,0 +1,94 @@
+"""Protected names outside the project, which mounts can't keep from being made: one stops the next run.
+
+A run keeps a record of the names that are not there while it goes on. When one is there at its end, the
+record stays, and no further run of the policy starts until somebody has removed the one or the other. A run
+that is killed leaves its record, too.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from sandwright import places
+from sandwright.documents.record import decode_record, encode_record
+from sandwright.session.scan import PLACEHOLDER, printable
+from sandwright.signalling import ProcessIdentity, identity, liveness
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardRecord:
+    """A run, by its process, and the names that are not there while it goes on."""
+
+    process: ProcessIdentity
+    policy: str
+    absent: tuple[str, ...]
+
+    def made(self) -> list[str]:
+        """The names that are there now."""
+        return [path for path in self.absent if _is_there(path)]
+
+
+def check(policy: str) -> None:
+    """Raise HostError when a run of this policy made such a name, and nobody has looked at it yet."""
+    try:
+        files = list(Path(_folder()).iterdir())
+    except OSError:
+        return
+    for file in files:
+        record = _read(file)
+        if record is None or record.policy != policy:
+            continue
+        if made := record.made():
+            raise places.error(*lines(made, str(file)), "nothing was run")
+        if liveness(record.process) == "ended":
+            file.unlink(missing_ok=True)
+
+
+def begin(session: str, policy: str, absent: Sequence[str]) -> str:
+    """Record a run of this process, and give the file; empty where nothing has to be. Raise HostError."""
+    if not absent:
+        return ""
+    file = str(Path(places.private(_folder()), f"{session}.json"))
+    record = GuardRecord(process=identity(), policy=policy, absent=tuple(absent))
+    places.write(file, encode_record(record))
+    return file
+
+
+def end(file: str) -> list[str]:
+    """What to say of the names that were made; without any the record goes."""
+    record = _read(Path(file))
+    made = record.made() if record else []
+    if not made:
+        Path(file).unlink(missing_ok=True)
+    return lines(made, file) if made else []
+
+
+def lines(made: Iterable[str], file: str) -> list[str]:
+    """A line for each name, and what to do."""
+    said = [
+        f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
+    ]
+    return [*said, f"look at it, then remove it; or keep it: rm {quote(printable(file))}"]
+
+
+def _is_there(path: str) -> bool:
+    """Whether something is there, or may be; a placeholder of a run in another project is not."""
+    try:
+        return os.lstat(path).st_mode != PLACEHOLDER or any(Path(path).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _folder() -> str:
+    return str(Path(places.cache(), "elsewhere"))
+
+
+def _read(file: Path) -> GuardRecord | None:
+    try:
+        return decode_record(GuardRecord, file.read_bytes())
+    except (OSError, ValueError):
+        return None

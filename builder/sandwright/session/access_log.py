@@ -1,0 +1,185 @@
+r"""Reads what the launcher recorded of a run: lines of JSON (`launcher/source/recorded.c`).
+
+| line | what |
+|---|---|
+| `path` | as it was named, made absolute |
+| `real`, `found`, `kinds` | what it led to, where that is another; what was there; what was asked |
+| `connect`, `send`, `listen` | `tcp`, `udp`, `unix` or `other`; `address`, and `port` |
+| `call` | the number of a system call that `strict` doesn't allow |
+| `unresolved` | how often nobody could tell what a call names |
+| `host`, `port`, `refused` | what the proxy was asked for, and why it refused that; empty: it didn't |
+| `end`, `calls`, `dropped` | the last line: how many calls with paths there were, and what found no room |
+
+Names are those of programs inside. A byte that is no printable ASCII is `\u00XX`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.documents import strictjson
+from sandwright.errors import UsageError
+
+KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
+"""What is asked of a path. `look`: only whether it is there, and what it is."""
+
+CHANGES = frozenset({"write", "create", "remove"})
+
+
+@dataclass(frozen=True)
+class Access:
+    """What was asked of a path. `path` is as it was named, `real` what it led to: equal without links."""
+
+    path: str
+    real: str
+    found: str
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Contact:
+    """An address: `action` is connect, send or listen, `type` tcp, udp, unix or other."""
+
+    action: str
+    type: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class RequestedHost:
+    """A host that the proxy was asked for, and why it refused that, empty where it didn't."""
+
+    host: str
+    port: int
+    refused: str
+
+
+@dataclass(frozen=True)
+class AccessLog:
+    """All of one run. `calls` are numbers of system calls; `seen` counts calls with paths."""
+
+    accesses: tuple[Access, ...] = ()
+    contacts: tuple[Contact, ...] = ()
+    calls: frozenset[int] = frozenset()
+    hosts: frozenset[RequestedHost] = frozenset()
+    seen: int = 0
+    dropped: int = 0
+    unresolved: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A system call that `strict` doesn't allow."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class UnresolvedCalls:
+    """Calls of which nobody could tell what they name."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The last line."""
+
+    calls: int
+    dropped: int
+
+
+Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogEnd
+
+
+def read(file: Path) -> AccessLog:
+    """The record in a file. Raise UsageError for what is none."""
+    try:
+        with file.open(encoding="ascii") as opened:
+            return parse(opened)
+    except OSError as fault:
+        raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        raise UsageError(f"{file} is no record of a run: {fault}") from fault
+
+
+def parse(lines: Iterable[str]) -> AccessLog:
+    """The log that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
+    found = list(entries(lines))
+    ends = [each for each in found if isinstance(each, LogEnd)]
+    accesses = [each for each in found if isinstance(each, Access)]
+    return AccessLog(
+        tuple(sorted(accesses, key=lambda each: (each.path, each.real))),
+        tuple(each for each in found if isinstance(each, Contact)),
+        frozenset(each.number for each in found if isinstance(each, RecordedCall)),
+        frozenset(each for each in found if isinstance(each, RequestedHost)),
+        sum(each.calls for each in ends),
+        sum(each.dropped for each in ends),
+        sum(each.count for each in found if isinstance(each, UnresolvedCalls)),
+        bool(ends),
+    )
+
+
+def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
+    """What each line says. Raise like `parse`."""
+    for data in map(strictjson.loads_record, lines):
+        if "path" in data:
+            yield _access(data)
+        elif "call" in data:
+            yield RecordedCall(int(data["call"]))
+        elif "host" in data:
+            yield RequestedHost(str(data["host"]), int(data["port"]), str(data["refused"]))
+        elif "unresolved" in data:
+            yield UnresolvedCalls(int(data["unresolved"]))
+        elif "end" in data:
+            yield LogEnd(int(data["calls"]), int(data["dropped"]))
+        else:
+            yield _contact(data)
+
+
+def lines(record: AccessLog) -> Iterator[str]:
+    """A record as `parse` reads it."""
+    for access in record.accesses:
+        real = {} if access.real == access.path else {"real": _bytes(access.real)}
+        said = {"path": _bytes(access.path), **real, "found": access.found, "kinds": sorted(access.kinds)}
+        yield json.dumps(said)
+    for each in record.contacts:
+        yield json.dumps({each.action: each.type, "address": _bytes(each.address), "port": each.port})
+    for call in sorted(record.calls):
+        yield json.dumps({"call": call})
+    for host in sorted(record.hosts, key=lambda each: (each.host, each.port, each.refused)):
+        yield json.dumps({"host": host.host, "port": host.port, "refused": host.refused})
+    yield json.dumps({"unresolved": record.unresolved})
+    yield json.dumps({"end": True, "calls": record.seen, "dropped": record.dropped})
+
+
+def _access(data: dict[str, Any]) -> Access:
+    path = _text(data["path"])
+    real = _text(data.get("real", data["path"]))
+    if not path.startswith("/") or not real.startswith("/") or "\0" in path + real:
+        raise ValueError("a path is not absolute")
+    kinds = frozenset(data["kinds"])
+    if not kinds <= set(KINDS):
+        raise ValueError("a kind of access is not known")
+    return Access(path, real, str(data["found"]), kinds)
+
+
+def _contact(data: dict[str, Any]) -> Contact:
+    action = next((each for each in ("connect", "send", "listen") if each in data), "")
+    return Contact(action, str(data[action]), _text(data["address"]), int(data.get("port", 0)))
+
+
+def _text(escaped: str) -> str:
+    """A name as Python has it, of one whose characters are its bytes."""
+    return os.fsdecode(escaped.encode("latin-1"))
+
+
+def _bytes(name: str) -> str:
+    return os.fsencode(name).decode("latin-1")

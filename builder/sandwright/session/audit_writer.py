@@ -1,0 +1,166 @@
+"""What a run writes to its audit log: its start, what was refused and called while it goes on, its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from sandwright.session.audit import AuditLog
+from sandwright.session.bridged import BridgeLog
+from sandwright.session.denial_context import DenialContext
+from sandwright.session.denials import Denial, explain_denial
+from sandwright.session.events import (
+    BridgedCall,
+    RefusedHost,
+    RunCalled,
+    RunEnded,
+    RunRefused,
+    RunStarted,
+    decode_events,
+    read_events,
+)
+
+LOOK = 0.2
+"""Seconds between two looks at what proxy, bridge and launcher have reported."""
+
+_MOST_HOSTS = 1000
+"""Different hosts that are written down; the sandbox chooses them."""
+
+Hosts = Callable[[], Sequence[RunRefused]]
+
+
+class AuditWriter:
+    """The lines of one run in an open log."""
+
+    def __init__(
+        self, log: AuditLog, session: str, context: DenialContext, say: Callable[[str], None]
+    ) -> None:
+        log.session = session
+        self._log, self._context, self._say = log, context, say
+        self._bridge: BridgeLog | None = None
+        self._proxied: Hosts | None = None
+        self._hosts: set[str] = set()
+        self._journal, self._read = -1, 0
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+
+    def environment(self) -> dict[str, str]:
+        """What a native launcher needs to report refusals at once: the name of memory of ours."""
+        self._journal = os.memfd_create("refused", os.MFD_CLOEXEC)
+        return {"SANDWRIGHT_DENIALS_NOW": f"/proc/{os.getpid()}/fd/{self._journal}"}
+
+    def begin(self, started: RunStarted, bridge: BridgeLog | None, proxied: Hosts | None) -> None:
+        """Write that it starts, and what happens from now on. Raise HostError, and nothing is started."""
+        self._bridge, self._proxied = bridge, proxied
+        self._log.write(
+            "start",
+            method=started.method,
+            project=started.project,
+            command=started.command,
+            policy=started.policy,
+            uid=started.uid,
+        )
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def finish(self, ended: RunEnded, hosts: Sequence[RunRefused], refusals: Path) -> None:
+        """Write that it has ended; say the head. What can't be written is said.
+
+        `hosts` is all that the proxy refused: its log went with it. The launcher wrote `refusals`.
+        """
+        if self._thread is None:
+            return
+        self._over.set()
+        self._thread.join()
+        self._attempt(self._look)
+        self._attempt(lambda: self._refused_by_proxy(hosts))
+        self._attempt(lambda: self._repeated(hosts, refusals))
+        self._attempt(lambda: self._end(ended))
+        self._log.close()
+        if self._journal >= 0:
+            os.close(self._journal)
+
+    def _follow(self) -> None:
+        while not self._over.wait(LOOK):
+            try:
+                self._look()
+                self._refused_by_proxy(self._proxied() if self._proxied else ())
+            except Exception:  # noqa: BLE001 - it is tried again, and what then fails at the end is said
+                return
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """What can't be written is said; the run's end goes on."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rest is done
+            self._say(f"the audit log lacks something of this run: {error}")
+
+    def _look(self) -> None:
+        """Write what launcher and bridge have reported since the last look."""
+        for event in self._journaled():
+            if isinstance(event, RunRefused):
+                _write_denial(self._log, "refused", explain_denial(event, self._context))
+        for call in self._bridge.new() if self._bridge else ():
+            _write_call(self._log, call)
+
+    def _refused_by_proxy(self, hosts: Iterable[RunRefused]) -> None:
+        for host in map(_host, hosts):
+            if host not in self._hosts and len(self._hosts) < _MOST_HOSTS:
+                self._hosts.add(host)
+                self._log.write("refused", by="proxy", host=host)
+
+    def _journaled(self) -> Iterable[object]:
+        """What the launcher has reported since the last look: each kind of refusal, when it happens first."""
+        if self._journal < 0:
+            return ()
+        content = os.pread(self._journal, 1 << 20, self._read)
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return decode_events(whole)
+
+    def _repeated(self, hosts: Sequence[RunRefused], refusals: Path) -> None:
+        """What happened more than once, and how many hosts were left out."""
+        for event in read_events(refusals):
+            if isinstance(event, RunRefused) and event.count > 1:
+                denial = explain_denial(event, self._context)
+                _write_denial(self._log, "repeated", denial, count=event.count)
+        for each in hosts:
+            if _host(each) in self._hosts and each.count > 1:
+                self._log.write("repeated", by="proxy", host=_host(each), count=each.count)
+        if len(hosts) > _MOST_HOSTS:
+            self._log.write("omitted", by="proxy", hosts=len(hosts) - _MOST_HOSTS)
+
+    def _end(self, ended: RunEnded) -> None:
+        self._say(self._log.end(ended.status, ended.seconds))
+        if not self._log.in_place():
+            self._say(f"audit log {self._log.path}: another file is there now")
+
+
+def _host(event: RunRefused) -> str:
+    return event.what.host if isinstance(event.what, RefusedHost) else ""
+
+
+def _write_denial(log: AuditLog, event: str, denial: Denial, **more: object) -> None:
+    """A line about what the launcher has reported."""
+    by = "launcher" if denial.kind == "connect" else "filter"
+    log.write(
+        event,
+        by=by,
+        kind=denial.kind,
+        what=denial.what,
+        error=denial.error,
+        field=denial.field,
+        source=denial.source,
+        **more,
+    )
+
+
+def _write_call(log: AuditLog, event: RunCalled | RunRefused) -> None:
+    """A line about a call of the bridge, without what the bridge doesn't know."""
+    call = event.what
+    assert isinstance(call, BridgedCall)
+    known = {name: value for name, value in vars(call).items() if value is not None}
+    arguments = {"arguments": list(call.arguments)} if call.arguments is not None else {}
+    log.write("call" if isinstance(event, RunCalled) else "refused", **{"by": "bridge", **known, **arguments})

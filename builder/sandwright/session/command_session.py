@@ -1,0 +1,141 @@
+"""One run of a command: its record, and the start of its launcher."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from sandwright import places
+from sandwright.session import absent_guard, state
+from sandwright.session.audit import AuditLog
+from sandwright.session.git_hints import git_hint
+from sandwright.session.post_run import Clock, can_exec_post_run, is_traced, post_run_argv, report_run
+from sandwright.session.render_cache import CachedSandbox
+from sandwright.session.request import RunRequest
+from sandwright.session.session_record import PostRun, SessionRecord
+from sandwright.signalling import identity
+
+_AFTER = "SANDWRIGHT_AFTER"
+_DENIALS = "SANDWRIGHT_DENIALS"
+"""Where the launcher writes what was refused."""
+
+
+class CommandSession:
+    """One run. `log` is its audit log, None without one."""
+
+    def __init__(
+        self, request: RunRequest, prepared: CachedSandbox, began: float, log: AuditLog | None = None
+    ) -> None:
+        self.log = log
+        self.request = request
+        self.prepared = prepared
+        self.record = _record(request, prepared, began)
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.record.session
+
+    @property
+    def began(self) -> float:
+        """Seconds since the epoch."""
+        return self.record.began
+
+    def environment(self) -> dict[str, str]:
+        """The launcher's variables."""
+        named = self._name(self.request.cidfile) if self.request.cidfile else {}
+        denials = {_DENIALS: state.denials_of(self.id)} if self.prepared.has_plan else {}
+        own = {"SANDWRIGHT_SESSION": self.id, **denials, **named}
+        recorded = self.request.recording.environment() if self.request.recording else {}
+        return {**os.environ, **self.prepared.environment, **own, **recorded}
+
+    def command(self) -> list[str]:
+        """What is started inside."""
+        words = self.prepared.start.argv0_override
+        return [*words, *self.request.argv[1:]] if words else self.request.argv
+
+    def can_exec_launcher(self) -> bool:
+        """Whether no process of ours has to run beside the launcher."""
+        supervised = is_traced() or self.log is not None or self.request.recording is not None
+        return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())
+
+    def exec_launcher(self, say: Callable[[str], None]) -> int:
+        """Become the launcher; come back only with an error, having cleaned up."""
+        words = [*self.prepared.argv, *self.command()]
+        try:
+            after = {_AFTER: "\n".join(post_run_argv(state.write(self.record)))}
+            _restore_signals()
+            os.execve(words[0], words, self.environment() | after)  # noqa: S606 - that is what this is for
+        except OSError as error:
+            raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+        finally:
+            state.forget(self.id)
+            report_run(self.record, None, say, refusals=Path(state.denials_of(self.id)))
+
+    def _name(self, path: str) -> dict[str, str]:
+        """Write the session's name to a file; an engine writes there what it knows the container by."""
+        from sandwright.methods.registry import properties  # noqa: PLC0415 - only for a file
+
+        if properties(self.prepared.method).engine and not os.path.lexists(path):
+            return {"SANDWRIGHT_CIDFILE": path}
+        _write_new(path, self.id)
+        return {}
+
+
+def _record(request: RunRequest, prepared: CachedSandbox, began: float) -> SessionRecord:
+    """The record of a run that begins now."""
+    clock, process, session = Clock(), identity(), state.new_id()
+    sandbox = prepared.record
+    return SessionRecord(
+        session=session,
+        pid=process.pid,
+        start=process.start,
+        boot=process.boot,
+        pid_namespace=process.pid_namespace,
+        machine=process.machine,
+        began=began,
+        clock=(clock.began, clock.ticks),
+        command=os.path.basename(request.argv[0]),  # noqa: PTH119 - a word
+        method=sandbox.method,
+        project=sandbox.project,
+        policy=sandbox.policy,
+        artifacts=sandbox.artifacts,
+        directory=sandbox.directory,
+        placeholders=sandbox.placeholders,
+        enforced=sandbox.enforced,
+        after=_post_run(session, request, prepared),
+    )
+
+
+def _post_run(session: str, request: RunRequest, prepared: CachedSandbox) -> PostRun:
+    report = prepared.record.after
+    return PostRun(
+        policy=request.policy,
+        scope=report.scope,
+        context=report.context,
+        guard=absent_guard.begin(session, request.policy, report.scope.absent),
+        telemetry=request.telemetry,
+        denials=request.denials,
+        quiet=request.quiet,
+        rendered="now" if prepared.fresh else "before",
+        hint=git_hint(request.argv, report.scope, prepared.start.unsigned),
+    )
+
+
+def _restore_signals() -> None:
+    """Leave the signals as the person's shell would: Python ignores the first two, and waits with Ctrl-C."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _write_new(path: str, text: str) -> None:
+    """Write a file that must not be there yet, as `docker run --cidfile` does."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:  # noqa: PTH123 - a name of the caller's
+            file.write(text)
+    except OSError as error:
+        raise places.error(f"{path} can't be written: {error.strerror}") from error

@@ -1,0 +1,60 @@
+"""Which lines of a policy refuse what `session.denials` reports, and what would allow it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Grant = Literal["", "read", "write", "private"]
+"""What the rule for a path says. `private` is the sandbox's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlamedField:
+    """A field of the policy, where it gets its value, and the edit that allows what it refuses."""
+
+    field: str
+    source: str
+    edit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooserProfile:
+    """A profile that allows more: calls that it allows whatever their arguments are."""
+
+    profile: str
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathContext:
+    """What the rules say, by path: `rules` first, and `startup` where none of them applies.
+
+    `names` are protected below any path that may be written.
+    """
+
+    rules: Mapping[str, Grant]
+    startup: Mapping[str, Grant]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenialContext:
+    """What a report of denials needs of a policy and its method. All of it is known when it is rendered.
+
+    `seccomp`, `sockets`, `allow`, `method` say where these fields get their values, `shims` that by program.
+    `own_sockets` refuses Unix sockets inside; its edit does not allow those of datagrams. `partly` are calls
+    that the profile refuses by their arguments, and why. `shipped`: the profile is one of ours. No policy can
+    list the sockets of `never`.
+    """
+
+    seccomp: str
+    sockets: str
+    allow: str
+    method: str
+    own_sockets: BlamedField
+    shims: Mapping[str, str]
+    looser: tuple[LooserProfile, ...]
+    partly: Mapping[str, str]
+    shipped: bool
+    never: tuple[str, ...]
+    paths: PathContext

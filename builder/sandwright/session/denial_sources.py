@@ -1,0 +1,88 @@
+"""Finds which lines of a policy refuse what `session.denials` reports, and what would allow it."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.engines import SOCKETS
+from sandwright.policy.names import SECCOMP_PROFILES
+from sandwright.policy.resolved import Filesystem, ResolvedPolicy
+from sandwright.policy.rules import PathRule
+from sandwright.seccomp import profile
+from sandwright.session.denial_context import BlamedField, DenialContext, Grant, LooserProfile, PathContext
+
+
+def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialContext:
+    """Find the lines that decide, and the smallest edits."""
+    return DenialContext(
+        seccomp=f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
+        sockets=str(policy.source("network.unix_sockets")),
+        allow=str(policy.source("network.allow")),
+        method=f"{declaration.method} ({policy.source('method')})",
+        own_sockets=_own_sockets(policy, declaration),
+        shims={
+            name: str(item.source)
+            for name, item in policy.settings.entries.get("credentials.shims", {}).items()
+        },
+        looser=_looser(policy.process.seccomp, declaration.closes),
+        partly=_partly(policy.process.seccomp),
+        shipped=policy.process.seccomp in SECCOMP_PROFILES,
+        never=tuple(_host_path(each, policy) for each in SOCKETS),
+        paths=_paths(policy.filesystem),
+    )
+
+
+def _paths(files: Filesystem) -> PathContext:
+    return PathContext(
+        rules={rule.path: _grant(max(files.tree.at(rule.path), key=_strength)) for rule in files.rules},
+        startup={rule.path: _grant(rule) for rule in sorted(files.startup, key=_strength)},
+        names=tuple(sorted({name.value for each in files.protections for name in each.names})),
+    )
+
+
+def _strength(rule: PathRule) -> tuple[int, bool, int]:
+    return rule.strength
+
+
+def _grant(rule: PathRule) -> Grant:
+    if rule.private:
+        return "private"
+    return "write" if rule.writable else "read" if rule.readable else ""
+
+
+def _makes(declaration: Declaration) -> bool:
+    """Whether programs inside can have Unix sockets of their own under a method, be it not all kinds."""
+    support = declaration.of("network.own-sockets")
+    return support.level in ("exact", "stricter") and support.reason != reasons.NO_UNIX_SOCKETS
+
+
+def _own_sockets(policy: ResolvedPolicy, declaration: Declaration) -> BlamedField:
+    network = policy.network
+    if not _makes(declaration):
+        return BlamedField(field="method", source=f"{declaration.method} ({policy.source('method')})")
+    if network.own_sockets and network.mode == "host":
+        return BlamedField(field="network.mode", source=str(policy.source("network.mode")))
+    wanted = not network.own_sockets and network.mode != "host"
+    edit = "network: {own_sockets: true}" if wanted else None
+    return BlamedField(
+        field="network.own_sockets", source=str(policy.source("network.own_sockets")), edit=edit
+    )
+
+
+def _host_path(path: str, policy: ResolvedPolicy) -> str:
+    """A socket of an engine, or a directory of such, on the policy's host."""
+    return path.replace("~", policy.facts.home, 1).replace("$UID", str(policy.facts.uid))
+
+
+def _partly(name: str) -> dict[str, str]:
+    return dict(profile(name).partly()) if name in SECCOMP_PROFILES else {}
+
+
+def _looser(name: str, closed: frozenset[str]) -> tuple[LooserProfile, ...]:
+    if name not in SECCOMP_PROFILES:
+        return ()
+    known = profile(name).outright() | closed
+    others = SECCOMP_PROFILES[SECCOMP_PROFILES.index(name) + 1 :]
+    return tuple(
+        LooserProfile(profile=each, calls=tuple(sorted(profile(each).outright() - known))) for each in others
+    )

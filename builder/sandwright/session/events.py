@@ -1,0 +1,152 @@
+"""What happens in a run: one stream of events, and their codec.
+
+| event | written by | read by |
+|---|---|---|
+| `RunStarted`, `RunEnded` | `session.supervise`, `session.post_run` | audit log, telemetry |
+| `RunRefused`, `RunOmitted` | the launcher (`launcher/source/refusals.c`), the proxy and the bridge of a session | denials, audit log, telemetry |
+| `RunCalled` | the bridge of a session | audit log |
+
+As a line of JSON an event has its name in `event`, and its fields.
+"""  # noqa: E501 - a table
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sandwright.documents import strictjson
+from sandwright.documents.model import plain
+from sandwright.documents.record import record_of
+
+_MOST_BYTES = 1 << 20
+"""Of a launcher's file: 256 kinds of refusal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted:
+    """The command is about to start. `policy` is the digest of what the policy says."""
+
+    method: str
+    project: str
+    command: str
+    policy: str
+    uid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedCall:
+    """A system call. `architecture` is of linux/audit.h, `error` the errno that the program got.
+
+    `filter` is 0 for the policy's own. `socket` says what the call would have made: a Unix socket (`local`)
+    or one of datagrams.
+    """
+
+    architecture: int
+    number: int
+    error: int
+    filter: int
+    socket: Literal["", "local", "datagram"] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedConnection:
+    """A connection to a Unix socket. Each character of `path` is a byte."""
+
+    path: str
+    error: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedHost:
+    """A request to the proxy. `host` is HOST:PORT; `listed`: it is listed, and leads where none may."""
+
+    host: str
+    listed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BridgedCall:
+    """A call of a shim, as the bridge logged it; None for what it could not know."""
+
+    program: str | None = None
+    arguments: tuple[str, ...] | None = None
+    directory: str | None = None
+    why: str | None = None
+    status: int | None = None
+    call: int | None = None
+    at: str = ""
+
+    def words(self) -> str:
+        """Program and arguments, for a person."""
+        return " ".join([self.program or "", *(self.arguments or ())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRefused:
+    """Something was refused, `count` times."""
+
+    what: RefusedCall | RefusedConnection | RefusedHost | BridgedCall
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOmitted:
+    """Refusals of further kinds, for which there was no room."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCalled:
+    """A program of the host was called through the bridge."""
+
+    what: BridgedCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded:
+    """`status` is None when nothing was started."""
+
+    status: int | None
+    seconds: float
+
+
+RunEvent = RunStarted | RunRefused | RunOmitted | RunCalled | RunEnded
+
+_NAMES: dict[str, type[RunEvent]] = {
+    "started": RunStarted,
+    "refused": RunRefused,
+    "omitted": RunOmitted,
+    "called": RunCalled,
+    "ended": RunEnded,
+}
+
+
+def encode_event(event: RunEvent) -> bytes:
+    """An event as a line, with its line break."""
+    name = next(name for name, model in _NAMES.items() if isinstance(event, model))
+    return strictjson.dumps({"event": name, **plain(event)}) + b"\n"
+
+
+def decode_event(line: bytes | str) -> RunEvent:
+    """Read what `encode_event` or the launcher wrote. Raise ValueError for all else."""
+    data = strictjson.loads_record(line)
+    name = data.pop("event", None) if isinstance(data, dict) else None
+    if not isinstance(name, str) or name not in _NAMES:
+        raise ValueError("a line is no event of a run")
+    return record_of(_NAMES[name], data)
+
+
+def decode_events(content: bytes) -> Iterator[RunEvent]:
+    """The events of some lines. Raise ValueError."""
+    return map(decode_event, content.splitlines())
+
+
+def read_events(file: Path) -> Iterator[RunEvent]:
+    """What a launcher wrote at the end of a run; nothing where it wrote none. Raise OSError, ValueError."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return
+    yield from decode_events(content)

@@ -1,0 +1,353 @@
+"""Names what a run left that programs on the host may run: repositories, set-id files, settings of editors.
+
+Only names and what lstat(2) says are looked at. What is new or changed is known by the time of its last
+change (ctime), which nobody inside can set. Where the sandbox can't make set-id files, a plain file of no
+special name is passed over in a directory that did not change: lstat(2) is most of what a look costs. Set-id
+files that a look found are kept for the next, and once a day each file is looked at. A repository that was
+there before may be used inside: of it only what names programs counts, so the repositories that a look found
+are kept, too.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+
+from sandwright import digests, places
+from sandwright.documents import strictjson
+from sandwright.folding import folded_name
+from sandwright.inputs import LiveHost
+from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
+from sandwright.session.scan_scope import GIT_PARTS, ScanRules, ScanScope
+
+MOST_NAMES = 2_000_000
+MOST_SECONDS = 3.0
+MOST_LINES = 50
+MOST_SILENT = 3
+"""File systems that may not answer; then no more are looked at."""
+_FULL, _SET_ID = "full", "set-id"
+"""Of what is kept: when each file was looked at last, and what a set-id file is kept as."""
+_DAY = 86_400
+_PATIENCE = 3.0
+"""Seconds beyond MOST_SECONDS until one is taken not to answer."""
+
+_NEW = "new or changed while it ran"
+_MISSED = "not everything was looked at"
+PLACEHOLDER = stat.S_IFDIR | 0o1555
+"""The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
+
+_ENTERED = "a repository that the index has as an entry: `git status`"
+_RUNS = ("commondir", "config", "config.worktree")
+"""Of a directory of Git's: what names programs, or where they are named."""
+
+
+def scan_changes(scope: ScanScope, policy: str, since: int) -> list[str]:
+    """A line for each thing below the writable paths that is new or changed since a time, the worst first.
+
+    `policy` is the file whose runs it is about. The lines are printable. A file system that doesn't answer is
+    named, and the others are looked at.
+    """
+    silent: list[str] = []
+    found: list[str] = []
+    while len(silent) < MOST_SILENT:
+        try:
+            looks = lambda tell: _scanned(scope, policy, since, silent, tell)  # noqa: E731
+            found = run_in_child(looks, MOST_SECONDS + _PATIENCE)
+            break
+        except UnresponsiveFilesystem as fault:
+            if fault.path in silent:
+                break
+            silent.append(fault.path)
+    return found + [f"{_MISSED}: the file system of {printable(path)} doesn't answer" for path in silent]
+
+
+def known_file(policy: str) -> str:
+    """Where what a look found is kept for the next, by the file of the policy."""
+    return os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
+
+
+def _scanned(
+    scope: ScanScope, policy: str, since: int, silent: list[str], tell: Callable[[str], None]
+) -> list[str]:
+    """The same, in this process, without what doesn't answer; tell of each file system before it is asked."""
+    file = known_file(policy)
+    tell(file)
+    scan = _Scan(ScanRules(scope), since, _read(file), silent, tell)
+    scan.run()
+    scan.enter()
+    if scan.stopped:  # the rest is known no less than before
+        scan.seen = {**scan.before, **scan.seen}
+    if scan.seen != scan.before:
+        places.private(os.path.dirname(file))
+        places.write(file, strictjson.dumps(scan.seen))
+    return scan.lines()
+
+
+def _read(file: str) -> dict[str, str]:
+    try:
+        with open(file, "rb") as opened:
+            data = strictjson.loads_record(opened.read())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+class _Directory:
+    """One that is still to be looked at.
+
+    `owner` is the protected directory that it belongs to, `since` the time from which something in it counts,
+    `mount` where its file system begins, or the writable path that is in it.
+    """
+
+    __slots__ = ("identity", "mount", "owner", "path", "since", "status")
+
+    def __init__(self, path: str, status: os.stat_result, since: int, owner: str, mount: str) -> None:
+        self.path = path
+        self.mount = mount
+        self.status = status
+        self.identity = f"{status.st_dev}:{status.st_ino}"
+        self.since = since
+        self.owner = owner
+
+
+class _Scan:
+    """One look. `before` and `seen` are repositories and directories that can't be read, by identity."""
+
+    def __init__(
+        self,
+        where: ScanRules,
+        since: int,
+        before: dict[str, str],
+        silent: list[str],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.before = before
+        self._silent = silent
+        self._tell = tell
+        self._told = ""
+        self._mounts = _mounts() | where.roots.keys()
+        now = int(time.time())
+        full = where.scope.set_id or not 0 <= now - int(before.get(_FULL) or 0) < _DAY
+        self._quick = not full
+        self.seen: dict[str, str] = {_FULL: str(now) if full else before[_FULL]}
+        self.stopped = ""
+        self._where = where
+        self._since = since
+        self._found: dict[str, tuple[int, str]] = {}
+        self._tools: dict[str, str] = {}
+        self._count = 0
+        self._until = time.monotonic() + MOST_SECONDS
+
+    def run(self) -> None:
+        """Look at everything, what is higher first."""
+        self._known_files()
+        waiting: list[_Directory] = []
+        for root in self._where.roots:
+            if root in self._silent:
+                continue
+            self._ask(root)
+            try:
+                status = os.lstat(root)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(_Directory(root, status, self._since, "", root))
+        while waiting:
+            level, waiting = waiting, []
+            for directory in level:
+                try:
+                    self._directory(directory, waiting.append)
+                except OSError as fault:
+                    self._unread(directory, fault)
+                if self.stopped:
+                    return
+
+    def _known_files(self) -> None:
+        """Look at set-id files that an earlier look found."""
+        for path in (path for path, what in self.before.items() if what == _SET_ID):
+            root = next((each for each in self._where.roots if path.startswith(f"{each}/")), "")
+            if root and root not in self._silent:
+                self._ask(root)
+                try:
+                    self._set_id(path, os.lstat(path), self._since)
+                except OSError:
+                    continue
+
+    def enter(self) -> None:
+        """Report which of the repositories that were found Git enters by itself: an index has them.
+
+        And an index that leads out of a work tree, which a run in a linked one may have written.
+        """
+        entered = not all(rank for rank, _ in self._found.values())
+        for directory in self._where.git:
+            tree, _, name = directory.rpartition("/")
+            linked = not any(tree == root or tree.startswith(f"{root}/") for root in self._where.roots)
+            if name == ".git" and (entered or linked):
+                self._entries(tree, f"{directory}/index")
+
+    def _entries(self, tree: str, index: str) -> None:
+        """Look at the entries of an index that are other repositories."""
+        for link in LiveHost().gitlinks(index):
+            path = os.path.normpath(f"{tree}/{link}")
+            if not path.startswith(f"{tree}/"):
+                self._add(
+                    index, -1, f"leads Git out of {printable(tree)}, to {printable(path)}: `git status`"
+                )
+            for each in (f"{path}/.git", path):
+                if self._found.get(each, (1,))[0] == 0:
+                    what = f"{_ENTERED} in {printable(tree)} runs what its configuration says"
+                    self._add(each, -1, what)
+
+    def lines(self) -> list[str]:
+        """What was found."""
+        told = self._where.scope.absent
+        found = sorted((rank, path, what) for path, (rank, what) in self._found.items() if path not in told)
+        said = [f"{_NEW}: {printable(path)}: {what}" for _, path, what in found[:MOST_LINES]]
+        if len(found) > MOST_LINES:
+            said.append(f"{_NEW}: {len(found) - MOST_LINES} more like these")
+        if self.stopped:
+            said.append(f"{_MISSED}: it was too much from {printable(self.stopped)} on")
+        return said
+
+    def _ask(self, mount: str) -> None:
+        """From here on a file system is asked."""
+        if mount != self._told:
+            self._tell(mount)
+        self._told = mount
+
+    def _directory(self, directory: _Directory, later: Callable[[_Directory], None]) -> None:
+        self._ask(directory.mount)
+        if self.before.get(directory.identity) == "unread":
+            directory.since = 0
+        parts: dict[str, os.stat_result] = {}
+        held = self._count
+        unchanged = self._quick and not directory.owner and directory.status.st_ctime_ns < directory.since
+        has = self._where.has
+        with os.scandir(directory.path) as entries:
+            for entry in entries:
+                self._count += 1
+                if self._count > MOST_NAMES or (not self._count & 0xFF and time.monotonic() > self._until):
+                    self.stopped = directory.path
+                    return
+                part = folded_name(entry.name)
+                if unchanged and not has(part) and not entry.is_dir(follow_symlinks=False):
+                    continue
+                mount = directory.mount
+                if entry.path in self._mounts:
+                    mount = entry.path
+                    if mount in self._silent:
+                        continue
+                    self._ask(mount)
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if mount is not directory.mount:
+                    self._ask(directory.mount)
+                if part in GIT_PARTS:
+                    parts[part] = status
+                self._entry(directory, entry, status, mount, later, name=part)
+        if directory.path == directory.owner and self._count > held:
+            self._protected(directory.path, directory.status, directory.since)
+        if "head" in parts and ({"objects", "refs"} <= parts.keys() or "commondir" in parts):
+            self._repository(directory, parts)
+
+    def _entry(
+        self,
+        directory: _Directory,
+        entry: os.DirEntry[str],
+        status: os.stat_result,
+        mount: str,
+        later: Callable[[_Directory], None],
+        *,
+        name: str,
+    ) -> None:
+        path, mode = entry.path, status.st_mode
+        new = status.st_ctime_ns >= directory.since
+        if directory.owner:
+            self._protected(directory.owner, status, directory.since)
+        self._set_id(path, status, directory.since)
+        owner = directory.owner
+        tool = self._where.tool(name, path)
+        if tool is not None:
+            if path in self._where.closed:
+                return
+            owner = owner or path
+            self._tools.setdefault(owner, tool)
+            if mode != PLACEHOLDER:
+                self._protected(path, status, directory.since)
+        if stat.S_ISDIR(mode):
+            if path not in self._where.closed and path not in self._where.roots:
+                later(_Directory(path, status, directory.since, owner, mount))
+        elif new and name == ".git":
+            self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
+
+    def _set_id(self, path: str, status: os.stat_result, since: int) -> None:
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(status.st_mode):
+            self.seen[path] = _SET_ID
+            if status.st_ctime_ns >= since:
+                self._add(path, 1, "a set-user-id or set-group-id file: who runs it gets its owner's rights")
+
+    def _protected(self, path: str, status: os.stat_result, since: int) -> None:
+        if status.st_ctime_ns >= since:
+            by = self._tools.get(path)
+            self._add(path, 3, f"programs of the host may run what it says{by and f' ({by})'}")
+
+    def _repository(self, directory: _Directory, parts: dict[str, os.stat_result]) -> None:
+        path, since = directory.path, directory.since
+        if path in self._where.git:
+            return
+        known = self.before.get(directory.identity)
+        self.seen[directory.identity] = path
+        looked = [parts[name] for name in _RUNS if name in parts]
+        if known != path:
+            looked += [*parts.values(), directory.status]
+        moved = known not in (None, path, "unread")
+        if moved or any(each.st_ctime_ns >= since for each in looked):
+            self._add(path, 0, "a repository: Git runs what its configuration says")
+            return
+        for inner in ("hooks", "info/attributes"):
+            self._inner(f"{path}/{inner}", since)
+
+    def _inner(self, path: str, since: int) -> None:
+        """Hooks and attributes of a repository."""
+        try:
+            names = [f"{path}/{each}" for each in os.listdir(path)] if os.path.isdir(path) else []
+            if any(os.lstat(each).st_ctime_ns >= since for each in (path, *names)):
+                self._add(path, 2, "Git runs what is there")
+        except OSError:
+            pass
+
+    def _unread(self, directory: _Directory, fault: OSError) -> None:
+        if isinstance(fault, FileNotFoundError):
+            return
+        self.seen[directory.identity] = "unread"
+        if directory.status.st_ctime_ns >= directory.since:
+            self._add(directory.path, 4, f"can't be looked into: {fault.strerror}")
+
+    def _add(self, path: str, rank: int, what: str) -> None:
+        if path not in self._found or rank < self._found[path][0]:
+            self._found[path] = rank, what
+
+
+def _mounts() -> frozenset[str]:
+    """Where file systems of ours begin (proc(5), /proc/self/mountinfo); none where nothing tells."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as opened:
+            points = [line.split(b" ", 5)[4] for line in opened]
+    except (OSError, IndexError):
+        return frozenset()
+    return frozenset(os.fsdecode(_plain(each)) for each in points)
+
+
+def _plain(point: bytes) -> bytes:
+    """A path of mountinfo: blanks and such are written in octal."""
+    first, *parts = point.split(b"\\")
+    return first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in parts)
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what is no printable character is spelled out."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

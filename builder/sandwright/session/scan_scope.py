@@ -1,0 +1,85 @@
+"""Where a sandbox can write, and which names count there: what `session.scan` looks at."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sandwright.folding import folded_name
+
+GIT_PARTS = frozenset(("head", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
+"""Of a directory of Git's: what makes it one, what names programs, or where they are named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedName:
+    """A name that programs of the host use, and the tool that does, empty for any. It may begin with `*`."""
+
+    name: str
+    tool: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanScope:
+    """What a scan looks at; empty where there is no sandbox.
+
+    `roots` are the writable paths, the project first, `closed` those below them that are not writable, `git`
+    the directories of Git in which names of programs are protected, `absent` protected names outside the
+    project that are not there (`absent_guard`). `set_id`: the sandbox can make set-id files.
+    """
+
+    roots: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    names: tuple[ProtectedName, ...] = ()
+    git: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    set_id: bool = False
+
+    def has_name(self, name: str) -> bool:
+        """Whether a name is protected, as it is spelled."""
+        return any(each.name == name for each in self.names)
+
+
+class ScanRules:
+    """The scope, arranged for a question for each file."""
+
+    def __init__(self, scope: ScanScope) -> None:
+        self.scope = scope
+        self.roots = dict.fromkeys(scope.roots)
+        self.closed = frozenset(scope.closed)
+        self.git = frozenset(scope.git)
+
+    @cached_property
+    def _names(self) -> dict[str, list[tuple[str, str]]]:
+        """By the last part, folded: the ends of paths, with their tools."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for each in self.scope.names:
+            plain = _folded(each.name)
+            if not plain.startswith("*"):
+                found.setdefault(plain.rpartition("/")[2], []).append((f"/{plain}", each.tool))
+        return found
+
+    @cached_property
+    def _endings(self) -> dict[str, str]:
+        folded = {_folded(each.name): each.tool for each in self.scope.names}
+        return {name[1:]: tool for name, tool in folded.items() if name.startswith("*")}
+
+    @cached_property
+    def _ends(self) -> tuple[str, ...]:
+        return tuple(self._endings)
+
+    def tool(self, name: str, path: str) -> str | None:
+        """Which tool uses what is at a path, empty for any; None for none. `name` is its folded name."""
+        if name in self._names:
+            folded = _folded(path)
+            return next((tool for end, tool in self._names[name] if folded.endswith(end)), None)
+        if self._ends and name.endswith(self._ends):
+            return next(tool for end, tool in self._endings.items() if name.endswith(end))
+        return None
+
+    def has(self, name: str) -> bool:
+        """Whether something of a folded name is always looked at."""
+        return name in self._names or name in GIT_PARTS or name == ".git" or name.endswith(self._ends)
+
+
+def _folded(path: str) -> str:
+    """A path whose names are compared as file systems do that ignore case: what is there may be on one."""
+    return "/".join(map(folded_name, path.split("/")))

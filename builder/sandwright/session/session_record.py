@@ -1,0 +1,95 @@
+"""What is recorded of a session while it runs (docs/state.md), and of what it runs in.
+
+The native command writes such records, too: what holds for each run of a sandbox (`SandboxRecord`) is in its
+entry of the render cache, and `front/source/start.c` writes the rest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sandwright.session.denial_context import DenialContext
+from sandwright.session.scan_scope import ScanScope
+from sandwright.signalling import ProcessIdentity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enforced:
+    """What a session enforces, in the policy's words. `limits` are by their names in `resources`."""
+
+    network: str
+    write: tuple[str, ...]
+    denied: int
+    seccomp: str
+    privileged: bool
+    limits: Mapping[str, int | float]
+    degraded: tuple[str, ...]
+    stricter: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHint:
+    """What to say of a command, if it fails, or `always`."""
+
+    text: str
+    always: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostRun:
+    """What the report after a run needs.
+
+    `policy` is the file whose runs it is about, `guard` the file of `absent_guard`, empty without one.
+    `telemetry` and `denials` are files that events and denials are appended to, empty for none. With `quiet`,
+    denials are not printed. `rendered` tells whether this run rendered the sandbox.
+    """
+
+    policy: str
+    scope: ScanScope
+    context: DenialContext
+    guard: str = ""
+    telemetry: str = ""
+    denials: str = ""
+    quiet: bool = False
+    rendered: Literal["now", "before"] = "before"
+    hint: RunHint | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxRecord:
+    """What all sessions of a sandbox record. `artifacts` are digests by name, `policy` is one of its text."""
+
+    boot: str
+    machine: str
+    method: str
+    project: str
+    policy: str
+    artifacts: Mapping[str, str]
+    directory: str
+    placeholders: tuple[str, ...] = field(metadata={"key": "covers"})
+    enforced: Enforced
+    after: PostRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord(SandboxRecord):
+    """One session. `clock` is when it began, in the time of file systems and in one that nobody sets."""
+
+    session: str
+    pid: int
+    start: int
+    pid_namespace: str
+    began: float
+    clock: tuple[int, ...]
+    command: str
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The process that runs it."""
+        return ProcessIdentity(
+            pid=self.pid,
+            start=self.start,
+            boot=self.boot,
+            pid_namespace=self.pid_namespace,
+            machine=self.machine,
+        )

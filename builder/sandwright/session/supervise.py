@@ -1,0 +1,181 @@
+"""Runs a launcher under supervision, with a proxy, a bridge, an audit log or OpenTelemetry in this process.
+
+Launchers that are shell leave streams, terminals and signals to this process, too (`foreground`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from sandwright import foreground, places
+from sandwright.bridge.start import Bridge
+from sandwright.egress.proxy_plan import ProxyPlan
+from sandwright.egress.start import Proxy, start_proxy
+from sandwright.errors import SandwrightError
+from sandwright.methods.registry import backend
+from sandwright.session import state
+from sandwright.session.access_log import Access
+from sandwright.session.audit_writer import AuditWriter
+from sandwright.session.bridged import BridgeLog
+from sandwright.session.candidate_denials import candidate_denials
+from sandwright.session.command_session import CommandSession
+from sandwright.session.denials import Denials
+from sandwright.session.events import RefusedHost, RunEnded, RunRefused, RunStarted
+from sandwright.session.explained import path_denials
+from sandwright.session.post_run import report_run
+
+
+@dataclass
+class _Observed:
+    """What is known of a run that its launcher doesn't report. `hosts` is None without a proxy."""
+
+    status: int | None = None
+    hosts: list[RunRefused] | None = None
+    bridge: BridgeLog | None = None
+    paths: Denials = field(default_factory=list)
+
+
+def run_supervised(session: CommandSession, say: foreground.Say) -> int:
+    """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
+    observed, refusals = _Observed(), Path(state.denials_of(session.id))
+    context = session.prepared.record.after.context
+    audit = AuditWriter(session.log, session.id, context, say) if session.log else None
+    try:
+        with ExitStack() as stack:
+            status = observed.status = _run(session, observed, audit, stack)
+    finally:
+        if audit is not None:
+            ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
+            audit.finish(ended, observed.hosts or (), refusals)
+        if session.request.explained and observed.status is not None:
+            observed.paths = _explained(session, say)
+        calls = observed.bridge.refused() if observed.bridge else ()
+        report_run(
+            session.record,
+            observed.status,
+            say,
+            refusals=refusals,
+            hosts=observed.hosts,
+            calls=calls,
+            paths=observed.paths,
+        )
+    return status
+
+
+def _run(session: CommandSession, observed: _Observed, audit: AuditWriter | None, stack: ExitStack) -> int:
+    environment = session.environment()
+    passed: tuple[int, ...] = ()
+    proxy: Proxy | None = None
+    start = session.prepared.start
+    if start.proxy is not None:
+        proxy = _proxy(session, stack, start.proxy)
+        environment |= proxy.environment
+    if start.needs_bridge:
+        bridge = _bridge(session, stack)
+        environment, passed = environment | bridge.environment, (bridge.channel,)
+        observed.bridge = BridgeLog(bridge.audit, bridge.session)
+    state.write(session.record)
+    stack.callback(state.forget, session.id)
+    if audit is not None:
+        environment |= audit.environment() if session.prepared.has_plan else {}
+        audit.begin(_started(session), observed.bridge, partial(_refused_hosts, proxy) if proxy else None)
+    status = _start(session, environment, passed)
+    observed.hosts = _refused_hosts(proxy) if proxy else None
+    return status
+
+
+def _started(session: CommandSession) -> RunStarted:
+    record = session.record
+    return RunStarted(
+        method=record.method,
+        project=record.project,
+        command=record.command,
+        policy=record.policy,
+        uid=os.geteuid(),
+    )
+
+
+def _explained(session: CommandSession, say: foreground.Say) -> Denials:
+    """Which paths were refused. The policy is asked only where some may be."""
+    assert session.request.recording is not None
+    file = Path(session.request.recording.file)
+    try:
+        accesses, unknown = candidate_denials(file, session.prepared.record.after.context.paths)
+        found = _judged(session, accesses) if accesses else []
+        if unknown:
+            say(f"{unknown} calls with paths are unknown: more may be refused")
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+        say(f"which paths were refused can't be told: {fault}")
+        return []
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _judged(session: CommandSession, accesses: Sequence[Access]) -> Denials:
+    from sandwright.session.prepare import resolved_with  # noqa: PLC0415 - a planned proxy needs no policy
+
+    resolve = partial(resolved_with, session.request, digest=session.record.policy)
+    try:
+        return path_denials(accesses, resolve)
+    except SandwrightError as fault:
+        raise ValueError(fault) from fault
+
+
+def _start(session: CommandSession, environment: dict[str, str], passed: tuple[int, ...]) -> int:
+    prepared = session.prepared
+    terminal = prepared.start.terminal
+    relay = not prepared.has_plan and terminal != "passed" and foreground.on_terminal()
+    words = [*(prepared.start.terminal_argv if relay else prepared.argv), *session.command()]
+    try:
+        return foreground.run(
+            words,
+            environment,
+            deliver=lambda launcher, number: _deliver(prepared.method, launcher, number),
+            relay=relay,
+            controlling=terminal == "controlling",
+            passed=passed,
+        )
+    except OSError as error:
+        raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+
+
+def _deliver(method: str, launcher: int, number: int) -> str:
+    return backend(method).deliver(launcher, number)
+
+
+def _proxy(session: CommandSession, stack: ExitStack, plan: ProxyPlan) -> Proxy:
+    """Start a proxy."""
+    running = stack.enter_context(start_proxy(plan))
+    recording = session.request.recording
+    if recording is not None:
+        stack.callback(lambda: recording.decisions.extend(running.decisions()))
+    return running
+
+
+def _refused_hosts(proxy: Proxy) -> list[RunRefused]:
+    """What a proxy has refused until now; while it runs, as its log goes with it.
+
+    A name without an address was refused by nobody, nor what is no request.
+    """
+    decisions = list(proxy.decisions())
+    refused = (each for each in decisions if each.reason not in ("", "unresolved", "malformed"))
+    astray = {f"{each.host}:{each.port}" for each in decisions if each.reason == "address"}
+    counts = Counter(f"{each.host}:{each.port}" for each in refused)
+    return [
+        RunRefused(what=RefusedHost(host=host, listed=host in astray), count=counts[host])
+        for host in sorted(counts)
+    ]
+
+
+def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:
+    from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - likewise
+
+    return start_bridge(session.request, stack, session.record.policy)

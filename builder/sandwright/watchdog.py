@@ -1,0 +1,168 @@
+"""Ends what doesn't end by itself: programs that hang, flood or are called off, and all that they started.
+
+`process.run` waits for the pipes to close. What a container runtime started may outlive it and hold them,
+so the output goes to files here, and the wait is for the program alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Literal
+
+from sandwright import process
+from sandwright.signalling import kill, own, started
+
+MOST_OUTPUT = 4 << 20
+"""Bytes that a start may write to each of its outputs before it is ended."""
+
+_POLL = (0.002, 0.05)
+"""Seconds between two looks: the first, and the longest that waiting grows to."""
+
+_PASSED = ("HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+_SYSTEM_PROGRAMS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+How = Literal["exited", "timeout", "stopped", "flooded"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a start ended: by itself (`status` as `subprocess` gives it), or because we ended it (then None).
+
+    `timeout`: it did not end within its limit; `stopped`: the whole run was called off; `flooded`: it wrote
+    more than `MOST_OUTPUT` bytes. `seconds` is how long it took.
+    """
+
+    how: How
+    status: int | None
+    stdout: bytes
+    stderr: str
+    seconds: float
+
+    def describe(self) -> str:
+        """What happened, in words, with the last line it wrote to standard error."""
+        match self.how:
+            case "exited":
+                what = f"exit status {self.status}"
+            case "timeout":
+                what = f"did not end within {self.seconds:.0f} s"
+            case "stopped":
+                what = "called off"
+            case "flooded":
+                what = f"wrote more than {MOST_OUTPUT >> 20} MiB"
+        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
+        return f"{what}: {lines[-1][:500]}" if lines else what
+
+
+def run_bounded(
+    argv: Sequence[str],
+    *,
+    limit: float,
+    stop: threading.Event,
+    env: Mapping[str, str] | None = None,
+    stdin: IO[bytes] | None = None,
+    cwd: Path | None = None,
+) -> Ended:
+    """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
+
+    A program that doesn't end by itself is killed with its process group. Without `stdin` it reads nothing.
+    Raise ToolMissing when it is not there.
+    """
+    begun = time.monotonic()
+    with _ended_pipe() as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with process.start(
+            *argv, stdin=stdin or nothing, stdout=out, stderr=err, env=env, cwd=cwd
+        ) as running:
+            how: How = "exited"
+            pause = _POLL[0]
+            while running.poll() is None and how == "exited":
+                if stop.wait(pause):
+                    how = "stopped"
+                elif time.monotonic() - begun > limit:
+                    how = "timeout"
+                elif max(_size(out), _size(err)) > MOST_OUTPUT:
+                    how = "flooded"
+                pause = min(pause * 1.5, _POLL[1])
+            status = running.poll() if how == "exited" else None
+        return Ended(
+            how, status, _content(out), _content(err).decode(errors="replace"), time.monotonic() - begun
+        )
+
+
+def _ended_pipe() -> IO[bytes]:
+    """Not /dev/null: runsc would make it the property of the container's user, for the whole host."""
+    read, write = os.pipe()
+    os.close(write)
+    return os.fdopen(read, "rb")
+
+
+def base_environment() -> dict[str, str]:
+    """What a runtime is started with: where things are, and nothing else of ours."""
+    kept = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    return {**kept, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}
+
+
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read(MOST_OUTPUT)
+
+
+_PATIENCE = 10.0
+_PAUSE = 0.05
+
+
+def end_all(text: str) -> None:
+    """Kill the processes that have `text` in their command line, until none are left and none come after."""
+    deadline = time.monotonic() + _PATIENCE
+    while (found := _naming(text)) and time.monotonic() < deadline:
+        kill_all(found)
+        time.sleep(_PAUSE)
+
+
+def kill_all(processes: Iterable[int]) -> None:
+    """Kill processes and all that descend from them. What is not there any more is no error."""
+    doomed = set(processes)
+    seen = {pid: started(pid) for pid in doomed}
+    seen |= {pid: started(pid) for pid in descendants(doomed)}
+    for pid, start in seen.items():
+        kill(pid, sure=partial(_is_same, pid, start))
+
+
+def descendants(processes: set[int]) -> set[int]:
+    """The processes that descend from some."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything (proc(5)); behind it come the state and the parent.
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    generation = processes
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation} - found
+        found |= generation
+    return found
+
+
+def _naming(text: str) -> set[int]:
+    """The processes of this user, in no sandbox, that have `text` in their command line; not we ourselves."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if own(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+    return found - {os.getpid()}
+
+
+def _is_same(pid: int, start: int) -> bool:
+    return started(pid) == start != 0
