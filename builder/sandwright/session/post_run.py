@@ -13,16 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright.documents.record import decode_record
 from sandwright.errors import SandwrightError
 from sandwright.session import absent_guard
-from sandwright.session.denials import Denial, OmittedDenials, collect_denials, report_denials
 from sandwright.session.events import RunEnded, RunRefused, read_events
 from sandwright.session.scan import scan_changes
 from sandwright.session.session_record import PostRun, SessionRecord
-from sandwright.session.telemetry import report_telemetry
 from sandwright.visible import say
+
+if TYPE_CHECKING:
+    from sandwright.session.denials import Denial, OmittedDenials
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.post_run import main; main()"
 
@@ -106,7 +108,7 @@ def report_run(
     report, since = record.after, Clock(*record.clock).since()
     ended = RunEnded(status=status, seconds=time.time() - record.began)
     found = [
-        *_unless_faulty(lambda: report_telemetry(record, ended, hosts, span=is_traced())),
+        *_unless_faulty(lambda: _telemetry(record, ended, hosts)),
         *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
         *(absent_guard.end(report.guard) if report.guard else []),
         *_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
@@ -116,14 +118,29 @@ def report_run(
     _say_all(found, tell)
 
 
+def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None) -> None:
+    if not record.after.telemetry and not is_traced():
+        return
+    from sandwright.session.telemetry import report_telemetry  # noqa: PLC0415 - 9 ms, and few runs have it
+
+    report_telemetry(record, ended, hosts, span=is_traced())
+
+
 def _denials(
     report: PostRun,
     refusals: Path,
-    others: Iterable[RunRefused],
+    others: Sequence[RunRefused],
     paths: Sequence[Denial | OmittedDenials],
     tell: Callable[[str], None],
 ) -> list[str]:
     """Report what was refused; give what went wrong."""
+    if not (others or paths or os.path.lexists(refusals)):
+        return []
+    from sandwright.session.denials import (  # noqa: PLC0415 - 14 ms, and few runs are refused anything
+        collect_denials,
+        report_denials,
+    )
+
     try:
         found = [*collect_denials([*read_events(refusals), *others], report.context), *paths]
         return report_denials(found, to=report.denials, quiet=report.quiet, say=tell) if found else []

@@ -79,8 +79,6 @@ def report_telemetry(
     record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None, *, span: bool
 ) -> None:
     """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
-    if not record.after.telemetry and not span:
-        return
     data = telemetry_event(record, ended, hosts)
     if record.after.telemetry:
         line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
