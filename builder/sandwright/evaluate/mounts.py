@@ -79,6 +79,10 @@ class Mounts:
                 last = each if last is None or each[0] > last[0] else last
         return last[1] if last else None
 
+    def is_target(self, path: str) -> bool:
+        """Whether something is mounted at this very path."""
+        return bool(self._tree.at(path))
+
     def hidden(self) -> tuple[Mount, ...]:
         """The mounts that a later one hides: none of them has any effect."""
         return tuple(
