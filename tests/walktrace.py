@@ -13,7 +13,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-FORMS = {"RunRequest", "MergedPolicy", "ResolvedPolicy", "Rendered", "CachedSandbox", "CommandSession"}
+FORMS = {"RunRequest", "MergedPolicy", "ResolvedPolicy", "Rendered", "CachedSandbox"}
 """What stands for the whole request on its way, one after the other."""
 
 _NOT_FUNCTIONS = {"<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"}
@@ -30,6 +30,7 @@ class Walk:
         """Nothing has been called."""
         self.given: set[str] = set()
         self.hands_on: dict[str, set[str]] = {}
+        self.forms: set[str] = set()
 
     def trace(self, frame: FrameType, event: str, _argument: object) -> None:
         """Note a call that has a form among its arguments; what a method is called on is none."""
@@ -39,8 +40,10 @@ class Walk:
         code = frame.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         arguments = [frame.f_locals[name] for name in names if name != "self" and name in frame.f_locals]
-        if not any(type(each).__name__ in FORMS for each in arguments):
+        forms = FORMS & {type(each).__name__ for each in arguments}
+        if not forms:
             return
+        self.forms |= forms
         self.given.add(module)
         caller = _caller(frame)
         if caller and caller != module:
@@ -77,7 +80,8 @@ def main() -> None:
     except _Started:
         sys.setprofile(None)
         found = {name: sorted(others) for name, others in sorted(walk.hands_on.items())}
-        print(json.dumps({"hands_on": found, "given": sorted(walk.given)}))  # noqa: T201 - for the test
+        data = {"hands_on": found, "given": sorted(walk.given), "forms": sorted(walk.forms)}
+        print(json.dumps(data))  # noqa: T201 - for the test
 
 
 if __name__ == "__main__":

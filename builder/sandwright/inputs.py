@@ -51,7 +51,7 @@ SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where programs are that a user's PATH often lacks."""
 
 
-class InputTracker:
+class LiveHost:
     """Asks this host, each question once, and records the answers."""
 
     def __init__(self) -> None:

@@ -223,7 +223,7 @@ def test_facts_are_recorded_and_rendered_elsewhere(project: Path) -> None:
     assert (here.status, there.status) == (0, 0)
     first, second = (project.parent / out / "bwrap" / "args" for out in ("here", "there"))
     assert first.read_bytes() == second.read_bytes()
-    (project.parent / "facts.json").write_text('{"schema": 1}')
+    (project.parent / "facts.json").write_text('{"schema": 2}')
     wrong = _run("render", "--facts", "../facts.json", cwd=project)
     assert (wrong.status, "../facts.json: home: is required" in wrong.stderr) == (2, True)
 

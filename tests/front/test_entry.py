@@ -15,7 +15,7 @@ import pytest
 
 from sandwright.errors import RenderError
 from sandwright.front import FRONT
-from sandwright.inputs import InputTracker, Recording, changed
+from sandwright.inputs import LiveHost, Recording, changed
 from sandwright.launcher.plan import fields_of
 from sandwright.questions import KINDS, sockets_of
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
@@ -62,7 +62,7 @@ def test_one_table() -> None:
     assert list(table) == list(fields_of(CacheEntry))
 
 
-def _recorded(folder: Path) -> InputTracker:
+def _recorded(folder: Path) -> LiveHost:
     """Each kind of question, with an answer and without."""
     (folder / "a/b/.vscode").mkdir(parents=True)
     (folder / "a/node_modules/x").mkdir(parents=True)
@@ -77,7 +77,7 @@ def _recorded(folder: Path) -> InputTracker:
     (folder / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\0")
     (folder / "links").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + bytes(24) + b"\0\0\xe0\0" + bytes(40))
     (folder / "large").write_bytes(b"x" * ((1 << 20) + 5))
-    asking = InputTracker()
+    asking = LiveHost()
     for name in ("file", "link", "dangling", "pipe", "placeholder", "ä", "missing", "b"):
         asking.entry(f"{folder}/a/{name}")
         asking.ask("status", f"{folder}/a/{name}")

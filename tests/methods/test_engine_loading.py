@@ -18,7 +18,7 @@ from sandwright.engines.client import EngineClient
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.image.layout import LAYOUT_FILE
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.shared.engine import loading
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
@@ -83,17 +83,17 @@ def test_it_runs_what_was_built(
         monkeypatch.setenv(key, value)
     policy = _policy(engine, name, project)
 
-    loading.load_built(EngineClient(engine.name), policy, InputTracker())
+    loading.load_built(EngineClient(engine.name), policy, LiveHost())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False), "none was built"
 
     _build(output, name, b"first")
     said: list[str] = []
-    loading.load_built(EngineClient(engine.name), policy, InputTracker(), say=said.append)
+    loading.load_built(EngineClient(engine.name), policy, LiveHost(), say=said.append)
     assert _says(engine, name) == "first"
     assert said == [f"{engine.name} gets the image {name} (1 MB) as it was built here, once"]
 
     _build(output, name, b"second")
-    inputs = InputTracker()
+    inputs = LiveHost()
     loading.load_built(EngineClient(engine.name), policy, inputs)
     assert _says(engine, name) == "second"
     assert any(str(output) in str(each) for each in inputs.recording()), "another build is another sandbox"
@@ -102,7 +102,7 @@ def test_it_runs_what_was_built(
         raise AssertionError("it has this very image")
 
     monkeypatch.setattr(EngineClient, "load_archive", again)
-    loading.load_built(EngineClient(engine.name), policy, InputTracker(), say=said.append)
+    loading.load_built(EngineClient(engine.name), policy, LiveHost(), say=said.append)
     assert len(said) == 1
 
 
@@ -126,7 +126,7 @@ def test_what_came_with_a_project_is_not_loaded(
     )
     policy = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
     with pytest.raises(HostError, match=r"build has an image, and may have come with the project"):
-        loading.load_built(EngineClient(engine.name), policy, InputTracker())
+        loading.load_built(EngineClient(engine.name), policy, LiveHost())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)
 
 
@@ -137,5 +137,5 @@ def test_what_the_sandbox_could_write_is_not_loaded(
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(project / "build"))
     _build(project / "build", name, b"planted")
     with pytest.raises(HostError, match="is where the sandbox can write"):
-        loading.load_built(EngineClient(engine.name), _policy(engine, name, project), InputTracker())
+        loading.load_built(EngineClient(engine.name), _policy(engine, name, project), LiveHost())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)

@@ -12,7 +12,7 @@ import layouts
 from proving import resolver
 from sandwright.errors import HostError
 from sandwright.host import collect_host
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.shared.images import rootfs, store_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import BUILD
@@ -62,13 +62,13 @@ def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def test_it_is_unpacked_into_the_users_cache(policy: ResolvedPolicy, built: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    root = rootfs(policy, InputTracker(), say=said.append)
+    root = rootfs(policy, LiveHost(), say=said.append)
     assert said == ["the image small (0 MB) is unpacked, once"], "big ones take a minute"
     assert root.parent == tmp_path / "home/.cache/sandwright/rootfs"
     assert (root / "bin/hello").read_bytes() == b"#!/bin/sh\n"
     assert root.stat().st_uid == NOBODY
     assert not (built / "rootfs").exists()
-    assert rootfs(policy, InputTracker(), say=said.append) == root, "the second run takes what is there"
+    assert rootfs(policy, LiveHost(), say=said.append) == root, "the second run takes what is there"
     assert len(said) == 1
 
 
@@ -77,7 +77,7 @@ def test_it_is_unpacked_beside_where_root_has_unpacked_already(policy: ResolvedP
     os.seteuid(0)
     (built / "rootfs").mkdir(mode=0o700)
     os.seteuid(NOBODY)
-    assert (rootfs(policy, InputTracker()) / "bin/hello").exists()
+    assert (rootfs(policy, LiveHost()) / "bin/hello").exists()
 
 
 def test_root_takes_no_store_of_somebody_else(built: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_what_may_not_be_read_names_the_way_out(policy: ResolvedPolicy, built: P
     with pytest.raises(
         HostError, match=r"may not read the image in .*: build one of your own with .*SANDWRIGHT_BUILD"
     ):
-        rootfs(policy, InputTracker())
+        rootfs(policy, LiveHost())
 
 
 def test_a_blob_that_may_not_be_read(policy: ResolvedPolicy, built: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_blob_that_may_not_be_read(policy: ResolvedPolicy, built: Path) -> Non
         blob.chmod(0o600)
     os.seteuid(NOBODY)
     with pytest.raises(HostError, match="may not read the image in"):
-        rootfs(policy, InputTracker())
+        rootfs(policy, LiveHost())
 
 
 def test_a_build_that_came_with_a_project_is_nobodys(
@@ -117,7 +117,7 @@ def test_a_build_that_came_with_a_project_is_nobodys(
     closed = resolver(text, project)(())
     monkeypatch.delenv(BUILD)
     with pytest.raises(HostError, match=r"may have come with the project; if you built it, say so with"):
-        rootfs(closed, InputTracker())
+        rootfs(closed, LiveHost())
     assert not (tmp_path / "home/.cache/sandwright/rootfs").exists()
     monkeypatch.setenv(BUILD, str(project / "build"))
-    assert (rootfs(closed, InputTracker()) / "bin/hello").exists()
+    assert (rootfs(closed, LiveHost()) / "bin/hello").exists()

@@ -13,7 +13,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker, changed
+from sandwright.inputs import LiveHost, changed
 from sandwright.policy.collect import collect, observe, stored_name
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.merged import MergedPolicy
@@ -145,7 +145,7 @@ def test_a_socket_whose_name_has_lines_of_its_own(tmp_path: Path) -> None:
 def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, *, seen: bool) -> None:
     """Others come and go, and what is rendered stays the same. Temporary directories of tests are in /tmp."""
     (tmp_path / "d").mkdir()
-    project, inputs = tmp_path / "home" / "p", InputTracker()
+    project, inputs = tmp_path / "home" / "p", LiveHost()
     project.mkdir(parents=True)
     policy = Policy.from_text(text.replace("HERE", str(tmp_path)))
     collect(policy, project=project, environ={"HOME": str(tmp_path / "home")}, inputs=inputs)

@@ -66,7 +66,7 @@ def test_any_facts_and_back(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema": 2}, "f: schema: must be 1, not 2"),
+        ({"schema": 1}, "f: schema: must be 2, not 1: record the facts again"),
         ({"os": "windows"}, "f: os: must be one of linux, darwin, not 'windows'"),
         ({"home": "u"}, "f: home: must be an absolute path without '.', '..' or double slashes, not 'u'"),
         ({"project": "/a/../b"}, "f: project: must be an absolute path without '.', '..' or double slashes, not '/a/../b'"),
@@ -96,7 +96,7 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
 
 def test_what_is_missing() -> None:
     with pytest.raises(DocumentError) as refused:
-        HostFacts.from_json('{"schema": 1}', file="f")
+        HostFacts.from_json('{"schema": 2}', file="f")
     assert str(refused.value) == "f: home: is required\nf: os: is required\nf: project: is required"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import RenderError, UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import METHODS, registry
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.facts import HostFacts
@@ -61,7 +61,7 @@ def test_a_recording_answers_all_that_is_asked(name: str, project: Path) -> None
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_is_looked_at_decides_whether_a_rendering_is_stale(name: str, project: Path) -> None:
-    inputs = InputTracker()
+    inputs = LiveHost()
     facts = collect(_policy(name), project=project, inputs=inputs)
     asked = {
         f"{question[1].rstrip('/')}/{each}" if each != "." else question[1]

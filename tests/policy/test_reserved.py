@@ -13,7 +13,7 @@ import pytest
 from sandwright.api import Policy
 from sandwright.change import pair
 from sandwright.errors import DocumentError, RenderError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy import installation
 from sandwright.policy import resolve as resolving
@@ -73,7 +73,7 @@ def _request(project: Path) -> RunRequest:
 
 
 def _here(project: Path) -> ResolvedPolicy:
-    return resolved_here(load(_request(project), InputTracker()), _request(project), InputTracker())
+    return resolved_here(load(_request(project), LiveHost()), _request(project), LiveHost())
 
 
 def _compared(project: Path) -> ResolvedPolicy:
@@ -249,7 +249,7 @@ def test_the_account_s_own_state_is_reserved_whatever_home_is(
     text = f"schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {{read: [/usr], write: [{real}]}}\n"
     (other / "p/sandbox.yaml").write_text(text)
     request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
-    policy = resolved_here(load(request, InputTracker()), request, InputTracker())
+    policy = resolved_here(load(request, LiveHost()), request, LiveHost())
     assert policy.filesystem.tree.changes_host(str(real / "x"))
     for name in (".local/state/sandwright/keys/render-cache", ".cache/sandwright/sessions/x.json"):
         assert not policy.filesystem.tree.shows_host(str(real / name)), name
@@ -340,7 +340,7 @@ def test_denials_and_protections_hold_in_the_account_s_home_too(
     text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {real}], deny: [$HOME/mine]}}\n"
     (other / "p/sandbox.yaml").write_text(text)
     request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
-    policy = resolved_here(load(request, InputTracker()), request, InputTracker())
+    policy = resolved_here(load(request, LiveHost()), request, LiveHost())
     for home in (real, other):
         for name in (".ssh/id_ed25519", ".aws/credentials", ".netrc", "mine/x"):
             assert not policy.filesystem.tree.shows_host(f"{home}/{name}"), (home, name)

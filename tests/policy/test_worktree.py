@@ -14,7 +14,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import DocumentError
-from sandwright.inputs import InputTracker, changed
+from sandwright.inputs import LiveHost, changed
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -39,7 +39,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _facts(home: Path, project: str = "tree", inputs: InputTracker | None = None) -> HostFacts:
+def _facts(home: Path, project: str = "tree", inputs: LiveHost | None = None) -> HostFacts:
     policy = Policy.from_text(GRANT)
     return collect(policy, project=home / project, tmp="/nowhere", environ={"HOME": str(home)}, inputs=inputs)
 
@@ -204,7 +204,7 @@ def test_a_hidden_repository_stays_hidden(home: Path) -> None:
 
 
 def test_a_link_that_changes_makes_the_rendering_stale(home: Path) -> None:
-    inputs = InputTracker()
+    inputs = LiveHost()
     _facts(home, inputs=inputs)
     assert changed(inputs.recording()) is None
     (home / "main" / ".git" / "worktrees" / "tree" / "gitdir").write_text("/elsewhere/.git\n")

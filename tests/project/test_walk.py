@@ -1,12 +1,12 @@
 """How far `run` passes its request on before the launcher starts, and that the page about it is true.
 
-The request is what stands for the whole of it on its way, in six forms (`walktrace.FORMS`): the command
-line's request, the merged policy, the policy on this host, the rendered sandbox, the prepared sandbox, the
-session. A module *hands it on* if one of its functions calls a function of another module with a form as an
-argument: these modules are the walk, and whoever follows a request has to read them. A module that is given
-one and hands it to nobody is a leaf: it answers one question about the request. Not counted: calls with
-less than a form (a path, a rule, the facts of the host), what a form's own methods do, imports, and what
-comes after the exec. What is traced is `run --method bwrap -- true` in a new home.
+The request is what stands for the whole of it on its way, in five forms (`walktrace.FORMS`): the command
+line's request, the merged policy, the policy on this host, the rendered sandbox, the prepared sandbox. A
+module *hands it on* if one of its functions calls a function of another module with a form as an argument:
+these modules are the walk, and a reader who follows a request needs all of them. A module that is given one
+and hands it to nobody is a leaf: it answers one question about the request. Not counted: calls with less
+than a form (a path, a rule, the facts of the host), what a form's own methods do, imports, and what comes
+after the exec. What is traced is `run --method bwrap -- true` in a new home.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 @pytest.mark.needs("bwrap")
 def test_the_walk_is_short(walk: dict[str, list[str]]) -> None:
     assert {"cli.running", "session.run", "session.prepare", "methods.registry"} <= set(walk["hands_on"])
+    assert walk["forms"] == sorted(walktrace.FORMS)
     assert len(walk["hands_on"]) <= MOST, walk["hands_on"]
     assert len(walk["given"]) <= MOST_GIVEN, walk["given"]
 

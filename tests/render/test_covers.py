@@ -19,7 +19,7 @@ import pytest
 from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
@@ -316,7 +316,7 @@ def test_covers_are_known(tmp_path: Path, name: str, mode: int, content: bytes |
     path.mkdir() if content is None else path.write_bytes(content)
     path.chmod(mode)
     assert is_cover(str(path), path.lstat()) is ours
-    assert (InputTracker().kind(str(path)) is None) is ours
+    assert (LiveHost().kind(str(path)) is None) is ours
     if content is None and ours:
         path.chmod(0o1755)
         (path / "filled").touch()

@@ -14,7 +14,7 @@ import pytest
 
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.collect import collect
 from sandwright.session import committer
 from session.conftest import Project
@@ -84,10 +84,10 @@ def test_in_an_image_the_file_has_to_be_shown(person: Project, shown: bool) -> N
         f"schema: 1\nimage: dev\nextends: [agent-aider]\nfilesystem: {{read: {read}}}\n"
     )
     resolved = policy.resolve(collect(policy, project=person.root, environ={"HOME": str(person.home)}))
-    said = committer.unknown("aider", resolved, InputTracker(), own_root=True)
+    said = committer.unknown("aider", resolved, LiveHost(), own_root=True)
     way = '; and show it inside: filesystem.read: ["...", ~/.gitconfig]'
     assert (said == "") if shown else said.endswith(way)
-    assert committer.unknown("aider", resolved, InputTracker(), own_root=False) == ""
+    assert committer.unknown("aider", resolved, LiveHost(), own_root=False) == ""
 
 
 def test_others_are_told_of_nothing(person: Project) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker, changed
+from sandwright.inputs import LiveHost, changed
 from sandwright.policy.collect import collect
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _found(home: Path, text: str = "", name: str = "claude") -> HostProgram | None:
-    return find(name, _resolved(home, text), InputTracker())
+    return find(name, _resolved(home, text), LiveHost())
 
 
 def _resolved(home: Path, text: str) -> ResolvedPolicy:
@@ -83,7 +83,7 @@ def test_a_virtual_environment_of_python(home: Path) -> None:
     program = _linked(home, "venvs/agent/bin/agent", SHELL)
     configuration = home / "venvs" / "agent" / "pyvenv.cfg"
     configuration.write_text("home = /usr/bin\n")
-    asked = InputTracker()
+    asked = LiveHost()
     assert find("claude", _resolved(home, ""), asked) == HostProgram((program,), (f"{home}/venvs/agent",))
     assert changed(asked.recording()) is None
     base = home / "python"
@@ -149,7 +149,7 @@ def test_what_the_policy_hides_stays_hidden(home: Path) -> None:
 def test_every_question_is_kept(home: Path) -> None:
     """Another PATH, another file behind the link or another node changes what is rendered."""
     program = _linked(home, "node_modules/agent/run.js", NODE)
-    asked = InputTracker()
+    asked = LiveHost()
     find("claude", _resolved(home, ""), asked)
     questions = {question for question, _ in asked.recording()}
     wanted = {("variable", "PATH"), ("stamp", f"{home}/bin/claude"), ("stamp", program)}

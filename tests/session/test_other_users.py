@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.collect import is_passable
 from session.conftest import WAIT, Project
 
@@ -152,7 +152,7 @@ def test_what_can_be_passed_is_what_the_kernel_says(
     (made / "inner").mkdir(parents=True)
     os.chown(made, owner, group)
     made.chmod(mode)
-    assert is_passable(str(made), InputTracker()) == passable
+    assert is_passable(str(made), LiveHost()) == passable
     words = ("bwrap", "--unshare-user", "--ro-bind", "/", "/", "ls", made / "inner")
     ended = subprocess.run(words, capture_output=True, check=False, timeout=WAIT)
     assert ended.returncode == (0 if passable else 2), ended.stderr

@@ -16,7 +16,7 @@ import pytest
 
 from fronts import installed
 from sandwright import inputs, places, process
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.questions import KINDS
 from sandwright.render.artifact import Artifact
 from sandwright.session import request
@@ -266,7 +266,7 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
         "/dev/null",
         "HOME",
     ):
-        asking = InputTracker()
+        asking = LiveHost()
         asking.ask_all([(kind, subject, "name") if kind == "entries" else (kind, subject)])
         assert (
             kind in ("sockets", "tree") or inputs.changed(json.loads(json.dumps(asking.recording()))) is None

@@ -18,7 +18,7 @@ from sandwright.adopt import languages
 from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
 from sandwright.errors import UsageError
 from sandwright.git.tracked import ignored_directories, tracked
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.places import holds_home
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.spelling import checked_path
@@ -160,7 +160,7 @@ def _git(directory: Path) -> Git:
         return "repository"
     real = os.path.realpath(directory)
     home = os.path.realpath(Path.home())
-    if linked_worktree(real, home, os.geteuid(), InputTracker()).directory:
+    if linked_worktree(real, home, os.geteuid(), LiveHost()).directory:
         return "worktree"
     above = Path(real).parents
     return "elsewhere" if any((each / ".git").exists() for each in (directory, *above)) else ""

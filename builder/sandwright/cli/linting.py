@@ -16,7 +16,7 @@ from sandwright.evaluate.sbpl.imports import FileImporter
 from sandwright.evaluate.sbpl.lint import lint as lint_sbpl
 from sandwright.git.layout import blocking_file
 from sandwright.git.tracked import tracked
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.places import above
 from sandwright.policy.collect import collect, public_environment
@@ -97,9 +97,9 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
         image_root = all(registry.properties(name).root == "image" for name in resolved.methods[:1])
-        found = remarks(resolved, InputTracker(), mounts=mounts, image_root=image_root)
+        found = remarks(resolved, LiveHost(), mounts=mounts, image_root=image_root)
         yield from (("warning", each) for each in found)
-        about = (*unwritable_directories(resolved, os.environ), *exported_secrets(resolved, InputTracker()))
+        about = (*unwritable_directories(resolved, os.environ), *exported_secrets(resolved, LiveHost()))
         yield from (("warning", one_line(each)) for each in about)
     except SandwrightError as error:
         yield (

@@ -17,7 +17,7 @@ from sandwright.cli.trust import require_secrets
 from sandwright.errors import UsageError, VerdictError
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.image.schema import definition_schema
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import compare, registry
 from sandwright.methods.registry import declaration
 from sandwright.methods.registry import render as render_method
@@ -163,7 +163,7 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     """Warn of settings with less effect than they seem to have, and of Seatbelt for Linux."""
     properties, mounts = registry.properties(method), registry.declaration(method).mounts
     image_root = properties.root == "image"
-    for remark in remarks(policy, InputTracker(), mounts=mounts, image_root=image_root) if here else ():
+    for remark in remarks(policy, LiveHost(), mounts=mounts, image_root=image_root) if here else ():
         console.warn(remark)
     if properties.foreign_paths and properties.system != policy.facts.os:
         console.warn(properties.foreign_paths)

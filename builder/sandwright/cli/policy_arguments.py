@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandwright.api import Policy
 from sandwright.cli.arguments import read_file
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.facts import HostFacts
 from sandwright.session.prepare import load
 from sandwright.session.request import RunRequest
@@ -15,7 +15,7 @@ from sandwright.session.request import RunRequest
 
 def load_policy(request: RunRequest) -> Policy:
     """The policy of all layers, as a run takes it: operator, user, the named file, and this run."""
-    return Policy.from_layers(load(request, InputTracker(), shown=request.shown()).layers)
+    return Policy.from_layers(load(request, LiveHost(), shown=request.shown()).layers)
 
 
 def request_for(

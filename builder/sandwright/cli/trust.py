@@ -7,7 +7,7 @@ import sys
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
 from sandwright.errors import UsageError, VerdictError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.collect import public_environment
 from sandwright.policy.facts import HostFacts
 from sandwright.session import trust as store
@@ -62,7 +62,7 @@ def require_secrets(request: RunRequest, facts: HostFacts) -> None:
 
 
 def _loosened(request: RunRequest) -> Loosened:
-    return loosened(load(request, InputTracker()), request.policy, cwd=request.cwd)
+    return loosened(load(request, LiveHost()), request.policy, cwd=request.cwd)
 
 
 def _agreed() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
 from sandwright.learn.generalise import PathGrant, link_grants, read_grants, write_grants
@@ -218,4 +218,4 @@ def _default(command: RecordedCommand) -> ResolvedPolicy:
     """The preset `default` alone, in the same project."""
     request = command.request()
     only = MergedPolicy.from_layers([layer(_DEFAULT, file=str(Path(request.policy)))])
-    return resolved_here(only, request, InputTracker())
+    return resolved_here(only, request, LiveHost())

@@ -12,7 +12,7 @@ from sandwright import lazy
 from sandwright.errors import HostError, RenderError
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.properties import Answers, Properties
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.names import Outer
@@ -256,7 +256,7 @@ class Backend(Protocol):
         ...
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
 

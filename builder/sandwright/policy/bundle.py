@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Mapping
 
-from sandwright.inputs import InputTracker, Status
+from sandwright.inputs import LiveHost, Status
 from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.startup import BUNDLES
@@ -18,7 +18,7 @@ CERTIFICATE = re.compile(
 
 
 def bundle_text(
-    settings: MergedSettings, environ: Mapping[str, str], inputs: InputTracker, *, uid: int
+    settings: MergedSettings, environ: Mapping[str, str], inputs: LiveHost, *, uid: int
 ) -> dict[str, str]:
     """The bundle that the launcher takes, too (authorities.c); nothing without a network.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from sandwright import places
 from sandwright.errors import HostError, UsageError
 from sandwright.git.layout import REPOSITORY
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
@@ -55,7 +55,7 @@ def collect(
     cwd: Path | str | None = None,
     tmp: str | None = None,
     environ: Mapping[str, str] | None = None,
-    inputs: InputTracker | None = None,
+    inputs: LiveHost | None = None,
     account: bool = False,
 ) -> HostFacts:
     """What this host is like, as far as a policy looks at it.
@@ -69,7 +69,7 @@ def collect(
     may start. Raise HostError for a system that is
     neither Linux nor macOS, UsageError for a project that is no directory.
     """
-    inputs = InputTracker() if inputs is None else inputs
+    inputs = LiveHost() if inputs is None else inputs
     given = dict(os.environ if environ is None else environ)
     project = _project(policy) if project is None else project
     if not Path(project).is_dir():
@@ -123,7 +123,7 @@ def _project(policy: MergedPolicy) -> Path:
         raise UsageError(f"the current directory can't be told: {error.strerror}") from error
 
 
-def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
+def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with repositories in writable directories, and what else there names programs."""
     roots, homes = _writable(policy, facts), [follow(home, facts)[0] for home in facts.homes]
     work = nested.searched(roots, homes)
@@ -133,7 +133,7 @@ def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: InputTrac
     return replace(facts, autorun=found, git_directories=git.directories, git_files=git.files)
 
 
-def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
+def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with what the project is as a linked work tree."""
     project, home = (follow(path, facts)[0] for path in (facts.project, facts.home))
     found = linked_worktree(project, home, facts.uid, inputs)
@@ -144,7 +144,7 @@ def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
     return replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
 
 
-def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
+def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with the parts of this program's installation that the policy would let be written."""
     ask_installation(inputs)
     return replace(facts, installation=writable_parts(facts, _writable_roots(policy, facts)))
@@ -189,9 +189,7 @@ def _with_reserved(
     return facts
 
 
-def _with_trusted(
-    facts: HostFacts, files: Iterable[str], inputs: InputTracker, *, account: bool
-) -> HostFacts:
+def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
     home, known = facts.account_home, _remembered(inputs) if account else {}
     return replace(
@@ -202,7 +200,7 @@ def _with_trusted(
     )
 
 
-def _remembered(inputs: InputTracker) -> dict[str, list[str]]:
+def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     """The directories of earlier runs that are there; one that comes back changes the answer."""
     inputs.content(places.memory())
     return {
@@ -241,7 +239,7 @@ def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
 
 def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
     """The same facts, with what is at some absolute paths now, and on the way to them."""
-    entries = LiveEntries(InputTracker(), facts)
+    entries = LiveEntries(LiveHost(), facts)
     looking = replace(facts, entries=entries)
     for path in paths:
         look(path, looking)
@@ -259,7 +257,7 @@ class LiveEntries(Mapping[str, HostEntry]):
     A link whose directory stores its name otherwise (`stored_name`) leads to the stored name.
     """
 
-    def __init__(self, inputs: InputTracker, facts: HostFacts) -> None:
+    def __init__(self, inputs: LiveHost, facts: HostFacts) -> None:
         """`facts` say which system it is, and what is known already."""
         self.inputs = inputs
         self._facts = facts
@@ -333,7 +331,7 @@ def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) ->
 
 
 def _base(
-    policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, inputs: InputTracker
+    policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, inputs: LiveHost
 ) -> HostFacts:
     system = sys.platform
     if system not in ("linux", "darwin"):
@@ -363,11 +361,11 @@ def _base(
     )
 
 
-def _memory(inputs: InputTracker) -> int:
+def _memory(inputs: LiveHost) -> int:
     return int(next(iter(inputs.ask("memory")), "0"))
 
 
-def _controllers(inputs: InputTracker) -> tuple[str, ...]:
+def _controllers(inputs: LiveHost) -> tuple[str, ...]:
     """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
     names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
     return tuple(
@@ -403,7 +401,7 @@ def _ignores_case(path: str) -> bool:
         return False
 
 
-def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
+def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:
     """The Unix sockets that somebody listens on where a sandbox sees them, as far as a policy can name them.
 
     A sandbox that sees the whole host can make no sockets to connect with, unless the policy lists some: so
@@ -422,7 +420,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
     return tuple(path for path in paths if path == spelling.plain(path))
 
 
-def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
+def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:
     """Directories of other users that root can't pass without capabilities; nobody else sees into any."""
     if facts.os != "linux" or facts.uid != 0:
         return ()
@@ -432,7 +430,7 @@ def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) 
     return tuple(path for path in folders if not is_passable(path, inputs))
 
 
-def is_passable(path: str, inputs: InputTracker) -> bool:
+def is_passable(path: str, inputs: LiveHost) -> bool:
     """Whether root may pass a directory in a user namespace that maps root alone.
 
     Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
@@ -481,7 +479,7 @@ def _network_devices() -> list[str]:
 
 
 def _texts(
-    policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: InputTracker
+    policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: LiveHost
 ) -> dict[str, str]:
     """The seccomp profile that the policy names, if that can be read, and certificates of authorities."""
     found = bundle_text(policy.settings, given, inputs, uid=facts.uid)

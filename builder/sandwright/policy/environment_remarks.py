@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.collect import with_path_facts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
@@ -70,7 +70,7 @@ def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -
         )
 
 
-def exported_secrets(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]:
+def exported_secrets(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
     """A line for each file of a shell that can be read inside and exports what looks like a secret."""
     for spelled in SHELL_FILES:
         path = policy.facts.home + spelled.removeprefix("~")

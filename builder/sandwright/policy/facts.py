@@ -21,7 +21,7 @@ from sandwright.questions import EntryKind, is_process
 
 System = Literal["linux", "darwin"]
 
-SCHEMA = 1
+SCHEMA = 2
 
 DARWIN_LINKS: Mapping[str, str] = {
     "/etc": "private/etc",
@@ -271,6 +271,6 @@ class HostFacts:
         if isinstance(document.data, dict):
             version = document.data.pop("schema", None)
             if version != SCHEMA:
-                document.refuse([(("schema",), f"must be {SCHEMA}, not {version!r}")])
+                document.refuse([(("schema",), f"must be {SCHEMA}, not {version!r}: record the facts again")])
         found = decode(cls, document)
         return replace(found, entries=RecordedEntries(found.entries, found.absent)) if found.absent else found

@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.errors import UsageError
 from sandwright.git import config
 from sandwright.git.layout import GITFILE
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy import spelling
 from sandwright.policy.git_protection import MOST
 from sandwright.policy.paths import MAX_LINKS
@@ -45,7 +45,7 @@ class Repositories:
     that lead to one, or would, and those that configuration names, whether they exist or not.
     """
 
-    def __init__(self, roots: Iterable[str], home: str, inputs: InputTracker) -> None:
+    def __init__(self, roots: Iterable[str], home: str, inputs: LiveHost) -> None:
         """Look below each of `roots`. `home` is what `~` means in configuration."""
         self._inputs = inputs
         self._home = home
@@ -162,7 +162,7 @@ def _can_be(path: str) -> bool:
     return not {"", ".", "..", ".git"} & {*parts} and max(len(os.fsencode(part)) for part in parts) <= _NAME
 
 
-def _git_of(git: Path, inputs: InputTracker) -> list[Path]:
+def _git_of(git: Path, inputs: LiveHost) -> list[Path]:
     """The directories to which a `.git` leads.
 
     One that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says where the
@@ -180,11 +180,11 @@ def _git_of(git: Path, inputs: InputTracker) -> list[Path]:
     return [directory, *([directory / common] if there else [])]
 
 
-def _is_directory(path: Path, inputs: InputTracker) -> bool:
+def _is_directory(path: Path, inputs: LiveHost) -> bool:
     return inputs.kind_behind(str(path)) == "directory"
 
 
-def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
+def _inner(directory: Path, inputs: LiveHost) -> list[Path]:
     """The directories of submodules and linked work trees that Git keeps in one of its directories.
 
     A program inside can make names there, and move some away. So what only looks like a repository is looked
@@ -215,7 +215,7 @@ def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
     return found
 
 
-def first_line(path: Path, inputs: InputTracker) -> str:
+def first_line(path: Path, inputs: LiveHost) -> str:
     """The only line of one of Git's pointer files, which are short; empty for anything else."""
     raw = inputs.content(str(path), 4096) or b""
     return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.git.layout import GITFILE
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_repositories import first_line
 from sandwright.policy.paths import ancestors, canonical, is_inside
@@ -37,7 +37,7 @@ class LinkedWorktree:
     fault: str = ""
 
 
-def linked_worktree(project: str, home: str, uid: int, inputs: InputTracker) -> LinkedWorktree:
+def linked_worktree(project: str, home: str, uid: int, inputs: LiveHost) -> LinkedWorktree:
     """What a project's `.git` leads to, where that is a file. `project` and `home` are canonical."""
     git = f"{project}/.git"
     if inputs.kind(git) != "file":
@@ -51,7 +51,7 @@ def linked_worktree(project: str, home: str, uid: int, inputs: InputTracker) -> 
     return LinkedWorktree(fault=fault) if fault else LinkedWorktree(directory, common)
 
 
-def _faults(git: str, directory: str, common: str, uid: int, inputs: InputTracker) -> Iterator[str]:
+def _faults(git: str, directory: str, common: str, uid: int, inputs: LiveHost) -> Iterator[str]:
     """Why a directory is not the one that a repository keeps for a work tree, the first reason first."""
     if not directory or os.path.dirname(directory) != f"{common}/worktrees":  # noqa: PTH120 - a name
         yield f"{git} leads to no directory of a linked work tree"
@@ -77,7 +77,7 @@ def _place_fault(common: str, project: str, home: str) -> str:
     return ""
 
 
-def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
+def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
     """Why the main work tree's index, which a run in a linked one can write, is not believed.
 
     Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at
@@ -95,11 +95,11 @@ def _index_fault(common: str, project: str, inputs: InputTracker) -> str:
     return ""
 
 
-def _real(path: str, inputs: InputTracker) -> str:
+def _real(path: str, inputs: LiveHost) -> str:
     return inputs.real(path) if "\0" not in path else ""
 
 
-def _spelled(directory: str, back: str, inputs: InputTracker) -> str:
+def _spelled(directory: str, back: str, inputs: LiveHost) -> str:
     """The `.git` to which a work tree's directory leads back, in its real directory."""
     parent, _, name = os.path.join(directory, back).rpartition("/")  # noqa: PTH118 - as Git does
     return f"{_real(parent, inputs)}/{name}"

@@ -21,7 +21,7 @@ from typing import get_args
 
 from sandwright import process
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, followed, is_inside
@@ -50,7 +50,7 @@ LAUNCHERS_PROGRAMS = (
 _VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES)
 
 
-def ask_installation(inputs: InputTracker) -> None:
+def ask_installation(inputs: LiveHost) -> None:
     """Keep with what is rendered how Python was started and what it is told: the next start may differ."""
     inputs.ask_all(("variable", name) for name in _VARIABLES)
     inputs.content(f"{sys.prefix}/pyvenv.cfg")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.paths import is_inside
@@ -39,7 +39,7 @@ def _is_hidden(path: str, homes: Collection[str]) -> bool:
     return "/." in next((path.removeprefix(home) for home in homes if is_inside(path, home)), path)
 
 
-def repositories(settings: MergedSettings, roots: Iterable[str], inputs: InputTracker) -> list[str]:
+def repositories(settings: MergedSettings, roots: Iterable[str], inputs: LiveHost) -> list[str]:
     """The work trees below some directories that have a repository of Git's, if the policy protects those."""
     if not any(item.value.startswith(".git/") for item in settings.items("filesystem.protect")):
         return []
@@ -48,7 +48,7 @@ def repositories(settings: MergedSettings, roots: Iterable[str], inputs: InputTr
 
 
 def existing(
-    settings: MergedSettings, roots: Iterable[str], others: Iterable[str], inputs: InputTracker
+    settings: MergedSettings, roots: Iterable[str], others: Iterable[str], inputs: LiveHost
 ) -> tuple[str, ...]:
     """The paths that are protected since something is there: below `roots`, and at the top of `others`.
 
@@ -71,7 +71,7 @@ def existing(
     return tuple(dict.fromkeys(each for path in found for each in _names_of(path, inputs)))
 
 
-def _names_of(path: str, inputs: InputTracker) -> Iterator[str]:
+def _names_of(path: str, inputs: LiveHost) -> Iterator[str]:
     """What is protected for something that is there: it, or the names in it that name programs."""
     key = next((key for key in _METADATA if path.endswith(f"/{key}")), "")
     if not key or key in _METADATA[key]:
@@ -80,7 +80,7 @@ def _names_of(path: str, inputs: InputTracker) -> Iterator[str]:
         yield from (path.removesuffix(key) + name for name in _METADATA[key])
 
 
-def _found(settings: MergedSettings, root: str, inputs: InputTracker) -> list[str]:
+def _found(settings: MergedSettings, root: str, inputs: LiveHost) -> list[str]:
     """The relative paths below a directory at which one of the names is, but for its own repository."""
     names = {name.value for name in _protected(settings)}
     wanted = {".git", *(name for name in names if not name.startswith(".git/")), *_METADATA}

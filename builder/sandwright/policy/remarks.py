@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy import explain
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
@@ -13,7 +13,7 @@ from sandwright.visible import one_line
 
 
 def remarks(
-    policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool, image_root: bool = False
+    policy: ResolvedPolicy, inputs: LiveHost, *, mounts: bool, image_root: bool = False
 ) -> tuple[str, ...]:
     """A line for each grant without effect, each about Git, and each restricted file with several names.
 
@@ -73,7 +73,7 @@ def _linked(policy: ResolvedPolicy) -> Iterator[str]:
             )
 
 
-def _second_names(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]:
+def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
     """A mount hides or holds a name, not the file: by another hard link it stays what it is."""
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sandwright.git import config
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.resolved import ResolvedPolicy
 
 NEEDS = ("aider",)
@@ -18,7 +18,7 @@ _KEYS = {"user.name", "user.email"}
 _ADD = '; and show it inside: filesystem.read: ["...", ~/.gitconfig]'
 
 
-def unknown(agent: str, policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> str:
+def unknown(agent: str, policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str:
     """What to do first where no configuration inside names the user; empty for others, and without Git.
 
     `own_root`: the root is an image's, where the host's files are seen that the policy lists. Configuration
@@ -40,7 +40,7 @@ _AGENTS = {"openpgp": "S.gpg-agent", "ssh": "ssh"}
 """By format of signatures: what the name of its agent's socket holds; x509 has that of openpgp."""
 
 
-def unsigned(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> str:
+def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str:
     """What to do where Git signs and the policy opens no agent's socket; empty elsewhere.
 
     Included files are not read. A key of ssh's in a file that can be read inside signs without an agent.
@@ -63,7 +63,7 @@ def unsigned(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) ->
     )
 
 
-def _named(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> Iterator[str]:
+def _named(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> Iterator[str]:
     for path in _files(policy, own_root=own_root):
         for key, value in config.settings(inputs.text(path) or ""):
             if config.is_include(key):

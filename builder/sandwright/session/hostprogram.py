@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.rootfs.elf import MAGIC, Malformed, read_elf
@@ -36,7 +36,7 @@ class HostProgram:
     paths: tuple[str, ...]
 
 
-def find(name: str, policy: ResolvedPolicy, inputs: InputTracker) -> HostProgram | None:
+def find(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     """The program that the caller's PATH has by a name; None where there is none, or it is the system's.
 
     Nothing is taken from where the sandbox may write, since that would let it choose what the next run sees.
@@ -84,7 +84,7 @@ def _check(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
             )
 
 
-def _on_path(name: str, policy: ResolvedPolicy, inputs: InputTracker) -> str:
+def _on_path(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> str:
     """The first program of that name in absolute directories of PATH that the sandbox may not write."""
     for folder in (inputs.variable("PATH") or os.defpath).split(os.pathsep):
         path = f"{folder}/{name}"

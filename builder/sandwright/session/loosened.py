@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sandwright.errors import DocumentError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
 from sandwright.policy.loosening import Loosening, considered, loosenings, trusted
@@ -25,7 +25,7 @@ def loosened(
     file: Path | str,
     *,
     cwd: Path | str | None = None,
-    inputs: InputTracker | None = None,
+    inputs: LiveHost | None = None,
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 

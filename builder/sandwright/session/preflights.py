@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright import inputs, places
 from sandwright.documents import strictjson
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import CODES, Backend, Preflight
 from sandwright.questions import Question
 
@@ -40,7 +40,7 @@ def questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterato
 def fresh(backend: Backend, host: MachineFacts) -> Preflight:
     """Start the sandbox of a method, and keep what that showed."""
     path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
-    asking = InputTracker()
+    asking = LiveHost()
     asking.ask_all(backend.depends(host))
     found = backend.preflight(host)
     if found.code in KEPT:

@@ -16,7 +16,7 @@ from sandwright import places, process
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Say, quiet
 from sandwright.methods.properties import Properties
@@ -63,7 +63,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
     can't say it or does not work here, a directory that can't be written.
     """
-    inputs = InputTracker()
+    inputs = LiveHost()
     places.private(places.cache())
     policy = load(request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
@@ -112,7 +112,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
 
 
 def _notes(
-    notes: list[str], resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, inputs: InputTracker
+    notes: list[str], resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, inputs: LiveHost
 ) -> Iterator[str]:
     """What a person should know of a sandbox when it is rendered."""
     yield from filter(None, notes)
@@ -125,7 +125,7 @@ def _notes(
     yield from (str(each) for each in rendered.findings if each.kind != "left-out")
 
 
-def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> MergedPolicy:
+def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPolicy:
     """The policy as all layers say it: floor, user, the file named, and this run.
 
     `shown` is what messages call the file, by default its whole path.
@@ -154,7 +154,7 @@ def load(request: RunRequest, inputs: InputTracker, *, shown: str = "") -> Merge
     return MergedPolicy.from_layers([*given, *layers])
 
 
-def _record_search(request: RunRequest, inputs: InputTracker) -> None:
+def _record_search(request: RunRequest, inputs: LiveHost) -> None:
     """Record where the policy's file was looked for (`places.above`), and who looks."""
     if not request.named:
         for folder in (request.cwd, *ancestors(request.cwd)):
@@ -173,7 +173,7 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
     """
     if digest and not settings:
         return _as_looked_at(request, digest)
-    inputs, asked = InputTracker(), copy.copy(request)
+    inputs, asked = LiveHost(), copy.copy(request)
     if digest:
         _check_unchanged(load(request, inputs), request, digest)
     asked.settings = [*request.settings, *settings]
@@ -183,7 +183,7 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
 def resolved_here(
     policy: MergedPolicy,
     request: RunRequest,
-    inputs: InputTracker,
+    inputs: LiveHost,
     *,
     project: Path | None = None,
     other: Callable[[HostFacts], HostFacts] | None = None,
@@ -219,7 +219,7 @@ def _agent(policy: MergedPolicy, request: RunRequest) -> str:
     return name if name in AGENTS and f"agent-{name}" in names else ""
 
 
-def _host_program(agent: str, resolved: ResolvedPolicy, inputs: InputTracker) -> HostProgram | None:
+def _host_program(agent: str, resolved: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     from sandwright.session import hostprogram  # noqa: PLC0415 - few runs show an agent in an image
 
     return hostprogram.find(agent, resolved, inputs)
@@ -243,7 +243,7 @@ def _instead(policy: MergedPolicy, request: RunRequest, method: str) -> str:
 
 
 def chosen(
-    resolved: ResolvedPolicy, inputs: InputTracker, *, proposed: bool = False
+    resolved: ResolvedPolicy, inputs: LiveHost, *, proposed: bool = False
 ) -> tuple[Backend, list[str]]:
     """The first of the policy's methods that works, and why no earlier one. Raise HostError.
 
@@ -270,7 +270,7 @@ def chosen(
 
 
 def _check_rendered(
-    policy: MergedPolicy, backend: Backend, method: str, request: RunRequest, inputs: InputTracker
+    policy: MergedPolicy, backend: Backend, method: str, request: RunRequest, inputs: LiveHost
 ) -> None:
     """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
     folder = Path(request.policy).parent / RENDERED / method
@@ -325,7 +325,7 @@ def _record(
     )
 
 
-def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: InputTracker) -> ProxyPlan | None:
+def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
     """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
     if resolved.network.mode != "proxy" or properties.proxy != "session":
         return None
@@ -382,7 +382,7 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
 
 def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
     """The policy once more. Raise IntegrityError when its digest is not that of what was looked at."""
-    inputs = InputTracker()
+    inputs = LiveHost()
     policy = load(request, inputs)
     _check_unchanged(policy, request, digest)
     return resolved_here(policy, request, inputs)
@@ -404,7 +404,7 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
     return stack.enter_context(serve(_as_looked_at(request, digest)))
 
 
-def _ask_program(inputs: InputTracker) -> None:
+def _ask_program(inputs: LiveHost) -> None:
     """Which version of this program it is, with data and methods of others: another renders otherwise."""
     package, ours = Path(__file__).parents[1], ("sandwright", *registry.packages())
     files = [

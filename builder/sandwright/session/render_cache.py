@@ -17,7 +17,7 @@ from sandwright import digests, inputs, places
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.errors import RenderError
-from sandwright.inputs import InputTracker, Recording
+from sandwright.inputs import LiveHost, Recording
 from sandwright.policy.agents import AGENTS
 from sandwright.session import cache_key, state
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
@@ -141,7 +141,7 @@ def _sandbox(entry: CacheEntry) -> CachedSandbox:
 
 
 def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> CacheEntry:
-    asking = InputTracker()
+    asking = LiveHost()
     asking.ask_all(("artifact", path) for path, _ in prepared.artifacts())
     report, sessions = prepared.record.after, state.directory()
     scope = report.scope

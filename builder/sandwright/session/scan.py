@@ -18,7 +18,7 @@ from collections.abc import Callable
 from sandwright import places
 from sandwright.documents import strictjson
 from sandwright.folding import folded_name
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
 from sandwright.session.scan_scope import GIT_PARTS, PLACEHOLDER, ScanRules, ScanScope, known_file, printable
 
@@ -181,7 +181,7 @@ class _Scan:
 
     def _entries(self, tree: str, index: str) -> None:
         """Look at the entries of an index that are other repositories."""
-        for link in InputTracker().gitlinks(index):
+        for link in LiveHost().gitlinks(index):
             path = os.path.normpath(f"{tree}/{link}")
             if not path.startswith(f"{tree}/"):
                 self._add(

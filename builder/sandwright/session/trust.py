@@ -17,7 +17,7 @@ from sandwright.documents import strictjson
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.environment import TRUST
 from sandwright.errors import UsageError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.visible import one_line
 
 VARIABLE = TRUST.name
@@ -100,7 +100,7 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
     )
 
 
-def is_given(loosened: Loosened, inputs: InputTracker) -> bool:
+def is_given(loosened: Loosened, inputs: LiveHost) -> bool:
     """Whether it has the word but for this run's; what says so is recorded."""
     inputs.content(_file(loosened))
     word = inputs.variable(VARIABLE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.outputs import write_output
 from sandwright.policy.facts import HostFacts
@@ -33,7 +33,7 @@ def verify_policy(
     With `work` also that real programs work. Raise what loading a policy raises, HostError where there is no
     probe for this platform, or none of the methods starts that a run without a policy's file takes.
     """
-    own = load(request, InputTracker(), shown=request.shown()).layers
+    own = load(request, LiveHost(), shown=request.shown()).layers
 
     def here(
         more: Sequence[str],
@@ -43,7 +43,7 @@ def verify_policy(
         added = run_layer(more)
         whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
         persistent.make(whole, str(project))
-        return resolved_here(whole, request, InputTracker(), other=other, project=project)
+        return resolved_here(whole, request, LiveHost(), other=other, project=project)
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
         return here(more, other)
@@ -98,7 +98,7 @@ def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]
     Raise UsageError when none can be verified.
     """
     if not policy.methods and not request.has_policy():
-        return (chosen(policy, InputTracker(), proposed=True)[0].name,)
+        return (chosen(policy, LiveHost(), proposed=True)[0].name,)
     found = tuple(name for name in policy.methods if matrix.is_verifiable(name))
     if not found:
         raise UsageError(

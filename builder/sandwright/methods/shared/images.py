@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import Say, quiet
 from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
@@ -22,7 +22,7 @@ HOW_TO_BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to wh
 """What helps where an image is missing."""
 
 
-def rootfs(policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet) -> Path:
+def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, say: Say = quiet) -> Path:
     """The root file system of a policy's image, unpacked if it has not been.
 
     Raise HostError when the image is nowhere, with the command that makes it; when it lies where the
@@ -142,7 +142,7 @@ def missing(image: str) -> str:
     return f"the image {image} is not in {output}"
 
 
-def layouts(policy: ResolvedPolicy, name: str, inputs: InputTracker) -> Iterator[Path]:
+def layouts(policy: ResolvedPolicy, name: str, inputs: LiveHost) -> Iterator[Path]:
     """The layouts of an image that were built here, the one that is taken first.
 
     Raise HostError when it lies where the sandbox could write, or may be a stranger's.

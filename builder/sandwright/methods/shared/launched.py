@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCanary, Say, Terminal, quiet
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
@@ -54,7 +54,7 @@ class Launched(ABC):
     def environment(
         self,
         policy: ResolvedPolicy,  # noqa: ARG002
-        inputs: InputTracker | None = None,  # noqa: ARG002
+        inputs: LiveHost | None = None,  # noqa: ARG002
         *,
         say: Say = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:

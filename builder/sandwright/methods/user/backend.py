@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Say, Terminal, quiet
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
@@ -68,7 +68,7 @@ class User(Launched):
     def environment(
         self,
         policy: ResolvedPolicy,
-        inputs: InputTracker | None = None,
+        inputs: LiveHost | None = None,
         *,
         say: Say = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:

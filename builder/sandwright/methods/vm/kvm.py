@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Preflight, Say, quiet
 from sandwright.methods.properties import Answers
 from sandwright.methods.vm.backend import Vm
@@ -69,7 +69,7 @@ class VmKvm(Vm):
         return ("bwrap", QEMU)
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the machine lies, which is made first if it is not there. Raise HostError like `machine`."""
         if inputs is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sandwright.engines.client import client_environment
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
@@ -65,11 +65,11 @@ class OuterGvisor(Launched):
         yield from self._engine.depends(host)
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
         self._load(collect_host(), say)
-        root = rootfs(policy, inputs or InputTracker(), say=say)
+        root = rootfs(policy, inputs or LiveHost(), say=say)
         return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
 
     def _load(self, host: MachineFacts, say: Say = quiet) -> None:

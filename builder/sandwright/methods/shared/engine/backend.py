@@ -13,7 +13,7 @@ from sandwright.engines.archive import empty_image
 from sandwright.engines.client import EngineClient, client_environment, client_with
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing
@@ -100,10 +100,10 @@ class EngineBackend(Launched):
         return {}
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """What the client needs; the engine is given images that were built here, if it lacks them."""
-        load_built(self.client(), policy, inputs or InputTracker(), say=say)
+        load_built(self.client(), policy, inputs or LiveHost(), say=say)
         return self.settings(collect_host())
 
     def dead(self) -> Preflight | None:

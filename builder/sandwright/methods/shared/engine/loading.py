@@ -15,7 +15,7 @@ from sandwright.engines.client import EngineClient
 from sandwright.errors import CommandFailed, HostError
 from sandwright.image.existing import read_layout
 from sandwright.image.export import write_image
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import Say, quiet
 from sandwright.methods.shared.images import layouts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -24,9 +24,7 @@ PROXY = "proxy"
 """The image of the proxy, which an engine's launcher starts beside a sandbox."""
 
 
-def load_built(
-    engine: EngineClient, policy: ResolvedPolicy, inputs: InputTracker, *, say: Say = quiet
-) -> None:
+def load_built(engine: EngineClient, policy: ResolvedPolicy, inputs: LiveHost, *, say: Say = quiet) -> None:
     """See to it that an engine's images of ours are those that were built here.
 
     Raise HostError when an image lies where the sandbox could

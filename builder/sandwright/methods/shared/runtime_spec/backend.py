@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
-from sandwright.inputs import InputTracker
+from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
 from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
@@ -35,10 +35,10 @@ class Runtime(Launched):
     """A method whose launcher starts a runtime on a bundle of the run's own."""
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
-        return {ROOTFS: str(rootfs(policy, inputs or InputTracker(), say=say))}
+        return {ROOTFS: str(rootfs(policy, inputs or LiveHost(), say=say))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it on a root that holds nothing but empty directories."""
