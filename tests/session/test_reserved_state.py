@@ -112,7 +112,10 @@ def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project
 
 def _evil(project: Project, data: CacheEntry) -> CacheEntry:
     """The same entry, which starts something else."""
-    return starting(data, "/bin/sh", "-c", f"touch {project.home}/pwned", "sh")
+    program = project.home / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {project.home}/pwned\n")
+    program.chmod(0o755)
+    return starting(data, str(program))
 
 
 @pytest.mark.parametrize("mac", ["kept", "none", "zeros", "cut off"])
