@@ -26,8 +26,8 @@ from sandwright.host import collect_host
 from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
-from sandwright.image.engines.build import BuildRequest, render_context
-from sandwright.image.engines.context import DockerfileContext
+from sandwright.image.dockerfile.build import BuildRequest, render_context
+from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.mirrors import find_mirrors
 from sandwright.resources import data_path
 

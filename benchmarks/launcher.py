@@ -30,9 +30,10 @@ from typing import Any
 from benchmarks.harness import MIB, RESULTS, BenchmarkError, write
 from benchmarks.session import SANDWRIGHT, _fault, _image
 
+from sandwright.engines.daemon import own_daemon
+from sandwright.engines.docker import ADDRESS, answers
+from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
-from sandwright.runtime.dockerd import ADDRESS, answers, own_daemon
-from sandwright.runtime.podman import containers_conf
 
 ROUNDS = int(os.environ.get("SANDWRIGHT_BENCH_ROUNDS", "200"))
 METHODS = os.environ.get("SANDWRIGHT_BENCH_METHODS", "bwrap oci gvisor docker podman").split()

@@ -63,8 +63,8 @@ def _first_output(container: OuterContainer) -> dict[str, float]:
 
 def _until_output(container: OuterContainer, argv: Sequence[str]) -> float:
     began = time.perf_counter()
-    words = [container.program, "exec", container.name, *argv]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=dict(container.environment)) as running:
+    words = container.engine.argv("exec", container.name, *argv)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=container.engine.environment) as running:
         assert running.stdout is not None
         if not running.stdout.read(1):
             raise SystemExit(f"{' '.join(argv)} wrote nothing")
@@ -98,9 +98,9 @@ def _quoted(script: str) -> str:
 
 
 def _inside(container: OuterContainer, script: str) -> str:
-    words = [container.program, "exec", container.name, "/bin/busybox", "sh", "-c", script]
+    words = container.engine.argv("exec", container.name, "/bin/busybox", "sh", "-c", script)
     done = subprocess.run(
-        words, capture_output=True, env=dict(container.environment), check=True, timeout=120
+        words, capture_output=True, env=container.engine.environment, check=True, timeout=120
     )
     return (done.stdout + done.stderr).decode()
 

@@ -31,7 +31,8 @@ from benchmarks.harness import RESULTS, machine
 from benchmarks.work.sources import SourceError, sources
 from benchmarks.work.steps import LIMIT, OUTSIDE, SANDWRIGHT, Cell, Project, take
 
-from sandwright.runtime.dockerd import ADDRESS, answers, own_daemon
+from sandwright.engines.daemon import own_daemon
+from sandwright.engines.docker import ADDRESS, answers
 
 PROJECTS = Path(__file__).with_name("work") / "projects.yaml"
 METHODS = ("bwrap", "docker", "podman", "oci", "gvisor") if os.geteuid() == 0 else ("bwrap", "podman")

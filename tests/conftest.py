@@ -22,7 +22,7 @@ from dockerhost import docker_daemon
 from enginehosts import close_engine_hosts
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
-from sandwright.runtime.dockerd import answers
+from sandwright.engines.docker import answers
 from thorough import THOROUGH, examples
 
 settings.register_profile("here", deadline=None, max_examples=examples())
@@ -69,6 +69,12 @@ LEFT_BEHIND = 9
 
 _SERVICES = pytest.StashKey[contextlib.ExitStack]()
 _BEFORE = pytest.StashKey[AbstractSet[object]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fuzz-seconds", type=float, default=0.0, help="how long tests/front/test_entry.py makes up entries"
+    )
 
 
 @pytest.hookimpl(wrapper=True)

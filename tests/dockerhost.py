@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 
 from sandwright import process
+from sandwright.engines.daemon import own_daemon
+from sandwright.engines.docker import ADDRESS, answers
 from sandwright.errors import HostError
-from sandwright.runtime.dockerd import ADDRESS, answers, own_daemon
 from sandwright.runtime.scratch import scratch_directory
 
 LISTING = 30.0

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
-from sandwright.runtime.podman import containers_conf
 
 DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "usr", "volume")
 CHANGES = (

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.engines.archive import write_docker_archive
+from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
-from sandwright.runtime.docker_archive import write_docker_archive
-from sandwright.runtime.podman import containers_conf
-from sandwright.runtime.processes import end_all
+from sandwright.watchdog import end_all
 
 INFRA = "localhost/sandwright-infra:1"
 """What Podman runs to hold a Pod's namespaces; its own is built of a program that Debian's package lacks."""

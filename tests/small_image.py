@@ -20,9 +20,9 @@ from typing import Any, BinaryIO
 import pytest
 
 from sandwright import process
+from sandwright.engines.archive import write_docker_archive
 from sandwright.host import MachineFacts, collect_host
 from sandwright.runtime.contract import StartableImage
-from sandwright.runtime.docker_archive import write_docker_archive
 from sandwright.verify.canary import CanaryListener, canary_listener
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
 from sandwright.verify.smoke.target import outside

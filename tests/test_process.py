@@ -164,3 +164,10 @@ def test_a_program_that_is_being_written_is_started_when_it_is_done(tmp_path: Pa
     threading.Timer(0.2, file.close).start()
     assert process.run(str(program)).status == 0
     assert file.closed
+
+
+def test_how_long_is_waited_for_a_program() -> None:
+    with process.start("sleep", "0.2") as running:
+        assert not process.ended_within(running.poll, 0.01)
+        assert process.ended_within(running.poll, 20)
+        assert process.ended_within(running.poll, 0), "it has ended before"

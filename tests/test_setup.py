@@ -14,9 +14,8 @@ import pytest
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, UsageError
 from sandwright.host import PROGRAMS, Binfmt, MachineFacts, collect_host
-from sandwright.setup import GROUPS, how_to_get, plan_setup
-from sandwright.setup.plan import InstallPackages, RegisterEmulator, SetupPlan
-from sandwright.setup.requirements import EMULATORS, REQUIREMENTS
+from sandwright.setup.plan import InstallPackages, RegisterEmulator, SetupPlan, plan_setup
+from sandwright.setup.requirements import EMULATORS, GROUPS, REQUIREMENTS, how_to_get
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 QEMU = (

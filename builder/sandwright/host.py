@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import platform
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -208,11 +207,11 @@ def collect_host(root: Path = Path("/")) -> MachineFacts:
     system = os.uname()
     release = os_release(_read(root / "etc/os-release") or _read(root / "usr/lib/os-release"))
     surroundings, container = _surroundings(root)
-    programs = {name: path for name in PROGRAMS if (path := process.find(name))}
+    programs = process.find_all(PROGRAMS)
     return MachineFacts(
         os=system.sysname.lower(),
         kernel=system.release,
-        machine=platform.machine(),
+        machine=system.machine,
         uid=os.getuid(),
         gid=os.getgid(),
         distribution=release.get("ID", ""),

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sandwright.gitindex import gitlinks
+from sandwright.git.index import gitlinks
 from sandwright.questions import (
     ENTRIES,
     KINDS,
@@ -195,11 +195,19 @@ class InputTracker:
 def changed(recording: Iterable[tuple[Iterable[str], Iterable[str]]]) -> Question | None:
     """The first question whose answer is another now; None when all are the same."""
     for words, before in recording:
-        question, asking = tuple(words), InputTracker()
+        question = tuple(words)
         try:
-            asking.ask_all([question])
-        except (IndexError, KeyError, TypeError):  # no kind of ours, or other words
-            return question
-        if asking.recording() != [(question, tuple(before))]:
+            if answer(question) != tuple(before):
+                return question
+        except (KeyError, TypeError, ValueError):  # no kind of ours, or other words
             return question
     return None
+
+
+def answer(question: Question) -> Answer:
+    """The answer to a question now. Raise KeyError, TypeError or ValueError for what is none."""
+    kind, *subjects = question
+    if kind != "entries":
+        return KINDS[kind](*subjects)
+    folder, *names = subjects
+    return tuple(entry_at(f"{folder.rstrip('/')}/{name}") for name in names)

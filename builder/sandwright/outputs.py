@@ -6,8 +6,11 @@ Links are followed only on the way of an absolute path, up to the first director
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from sandwright.errors import HostError
@@ -104,3 +107,21 @@ def _refuse_link(name: str, folder: int, file: str) -> None:
     with contextlib.suppress(OSError):
         target = os.readlink(name, dir_fd=folder)
         raise HostError(f"{file} can't be written: {name} is a symbolic link to {target}: name its target")
+
+
+@contextlib.contextmanager
+def disk_errors(where: Path) -> Iterator[None]:
+    """Turn errors of the file system, such as a full disk, into a HostError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            reason += f"; {_free(where)} bytes are free there"
+        raise HostError(f"cannot write {error.filename or where}: {reason}") from error
+
+
+def _free(where: Path) -> int:
+    while not where.exists() and where != where.parent:
+        where = where.parent
+    return shutil.disk_usage(where).free

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import IO
@@ -24,6 +23,7 @@ from sandwright.errors import CommandFailed, ToolMissing
 Argument = str | PathLike[str]
 
 _BUSY = 1.0
+_POLL = 0.01
 _ENDING = 5.0
 _REMOVING = 600.0
 """Seconds."""
@@ -73,6 +73,28 @@ def find(program: str) -> str | None:
     return None
 
 
+def listed(programs: Iterable[str], folders: Iterable[str]) -> list[str]:
+    """Those of some names that are in one of some directories: most are in none, and few are to be looked at.
+
+    All, where a directory can't be listed.
+    """
+    there: set[str] = set()
+    for folder in folders:
+        try:
+            there.update(os.listdir(folder))  # noqa: PTH208 - names, not paths
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return list(programs)
+    return [name for name in programs if name in there]
+
+
+def find_all(programs: Iterable[str]) -> dict[str, str]:
+    """The paths of those of some programs that `find` finds, by name."""
+    found = {name: find(name) for name in listed(programs, (*_absolute(), *_SYSTEM))}
+    return {name: path for name, path in found.items() if path}
+
+
 def avoid(changes: Callable[[str], bool]) -> None:
     """Take no program from what a sandbox can write, from now on: it could have planted it.
 
@@ -106,9 +128,12 @@ def below_project(path: str) -> bool:
     return False
 
 
-def leads(path: str, changes: Callable[[str], bool]) -> str | None:
-    """Where an absolute path leads; None where `changes` is true of that, or of a link on the way."""
-    pending, current, links = _parts(path), "", 0
+def leads(path: str, changes: Callable[[str], bool], *, above: str = "") -> str | None:
+    """Where a path leads; None where `changes` is true of that, or of a link on the way.
+
+    It is absolute, or relative to `above`, a path without links.
+    """
+    pending, current, links = _parts(path), above, 0
     while pending:
         part = pending.pop()
         place = f"{current}/{part}"
@@ -197,8 +222,6 @@ def start(
     words = [str(arg) for arg in argv]
     words[0] = words[0] if os.sep in words[0] else which(words[0])
 
-    logging.getLogger(__name__).debug("+ %s", " ".join(words))
-
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             words,
@@ -239,6 +262,14 @@ def _started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[b
             if error.errno != errno.ETXTBSY or time.monotonic() > until:
                 raise
             time.sleep(0.01)
+
+
+def ended_within(poll: Callable[[], int | None], seconds: float) -> bool:
+    """Wait for a started program, whose `poll` this is; give whether it has ended in time."""
+    until = time.monotonic() + seconds
+    while (running := poll() is None) and time.monotonic() < until:
+        time.sleep(_POLL)
+    return not running
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from sandwright import digests
-from sandwright.gitindex import MODE, MOST
+from sandwright.git.index import MODE, MOST
 from sandwright.nested import find
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]

@@ -25,9 +25,9 @@ from sandwright.adopt.init import check, propose
 from sandwright.adopt.languages import LANGUAGES, is_secret
 from sandwright.adopt.project import ProjectFacts, look, spellable
 from sandwright.adopt.proposal import Choice, proposal
-from sandwright.adopt.tracked import ignored_directories
 from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
+from sandwright.git.tracked import ignored_directories
 from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import HostFacts, Policy, githistory, process
+from sandwright import HostFacts, Policy, process
 from sandwright.cli import main
 from sandwright.errors import UsageError
+from sandwright.git import history
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.render import render_bwrap
+from sandwright.policy.facts import HostEntry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 
@@ -204,7 +206,7 @@ def test_seatbelt_for_a_linux_host_says_so(project: Path) -> None:
     assert "run `sandwright facts` on the Mac, and give its output with --facts" in rendered.stderr
     facts = HostFacts(os="darwin", home="/Users/u", project="/Users/u/p", platform="darwin/arm64")
     named = {path for path, _ in Policy.load(project / "sandbox.yaml").named_paths(facts)}
-    facts = replace(facts, named=tuple(sorted(named)))
+    facts = replace(facts, absent=tuple(sorted(named)), entries={"/": HostEntry("file")})
     (project.parent / "mac.json").write_text(facts.to_json())
     assert _run(*words, "--facts", "../mac.json", cwd=project).stderr == ""
 
@@ -468,6 +470,6 @@ def test_the_history_behind_a_pipe_is_not_asked_for(tmp_path: Path) -> None:
     process.run("git", "init", "-q", cwd=tmp_path)
     (tmp_path / ".git/config").unlink()
     os.mkfifo(tmp_path / ".git/config")
-    assert githistory.head(tmp_path) == ""
+    assert history.head(tmp_path) == ""
     with pytest.raises(UsageError):
-        githistory.top(tmp_path)
+        history.top(tmp_path)

@@ -14,7 +14,7 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.program import main
 from sandwright.errors import HostError, LockError, SandwrightError
-from sandwright.image.engines.context import DockerfileContext
+from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.export import save_archive
 from sandwright.image.lockfile import write_file
 from sandwright.render.artifact import Artifact

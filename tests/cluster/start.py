@@ -22,9 +22,9 @@ from cluster import configuration, programs
 from cluster.configuration import NODE, PAUSE, Place
 from cluster.machine import control_groups, kept_settings, until
 from sandwright import process
+from sandwright.engines.archive import archive_member, write_docker_archive
 from sandwright.errors import HostError
 from sandwright.host import collect_host
-from sandwright.runtime.docker_archive import archive_member, write_docker_archive
 
 START_LIMIT = 240.0
 """Seconds until the node is ready."""

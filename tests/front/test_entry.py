@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,14 @@ from thorough import THOROUGH
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined")
 HARNESS = Path(__file__).with_name("harness.c")
 ROUNDS = 200_000 if THOROUGH else 4_000
+BATCH = 2_000
+"""Entries for one process."""
 
 
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("front") / "harness"
-    sources = [
-        each for each in FRONT.sources() if each.suffix == ".c" and each.name not in ("start.c", "scan.c")
-    ]
+    sources = [each for each in FRONT.sources() if each.suffix == ".c" and each.name != "start.c"]
     words: list[str | Path] = ["cc", *FLAGS, "-fno-sanitize-recover=all", f"-I{made.parent / 's'}", HARNESS]
     copied = made.parent / "s"  # in one directory, as the build has them: the launcher's header is another
     copied.mkdir()
@@ -46,11 +47,11 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def _fed(harness: Path, inputs: list[bytes]) -> list[str]:
+def _fed(harness: Path, inputs: list[bytes], note: str = "") -> list[str]:
     sent = b"".join(len(each).to_bytes(4, "little") + each for each in inputs)
     environ = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # it ends or becomes another program soon
     ended = subprocess.run([harness], input=sent, capture_output=True, timeout=600, check=False, env=environ)
-    assert ended.returncode == 0, ended.stderr.decode()[-3000:]
+    assert (ended.returncode, ended.stderr) == (0, b""), f"{note}: {ended.stderr.decode()[-3000:]}"
     return ended.stdout.decode(errors="replace").splitlines()
 
 
@@ -135,42 +136,87 @@ def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
     assert set(_fed(harness, each)) == {"differs"}
 
 
-@pytest.mark.needs("cc")
-def test_hostile_entries(harness: Path, tmp_path: Path) -> None:
-    """Whatever an entry holds, it is read within its bounds, and holds only as it was recorded."""
-    chance = random.Random(32)
-    whole = entry_bytes(
-        CacheEntry(method="bwrap", questions=question_words(_recorded(tmp_path).recording()), sandbox="{}")
-    )
-    assert _fed(harness, [whole]) == ["holds"]
+WORDS = (*b"|0|1|2|99999999999999999999|-1|/|end|.|..|+|*".split(b"|"), b"x" * 5000)
+
+
+def _mutated(chance: random.Random, whole: bytes, other: bytes) -> bytes:
+    """An entry with one change: cut off, another byte, a word removed, replaced or repeated, another end."""
     words = whole.split(b"\0")
-    inputs = []
-    for _ in range(ROUNDS):
-        match chance.randrange(5):
-            case 0:
-                inputs.append(whole[: chance.randrange(len(whole))])
-            case 1:
-                at = chance.randrange(len(whole))
-                inputs.append(whole[:at] + bytes([chance.randrange(256)]) + whole[at + 1 :])
-            case 2:
-                at = chance.randrange(len(words))
-                inputs.append(b"\0".join([*words[:at], *words[at + 1 :]]))
-            case 3:
-                at = chance.randrange(len(words))
-                other = chance.choice(
-                    (b"", b"0", b"1", b"99999999999999999999", b"-1", b"/", chance.choice(words))
-                )
-                inputs.append(b"\0".join([*words[:at], other, *words[at + 1 :]]))
-            case _:
-                at, to = sorted(chance.randrange(len(words)) for _ in range(2))
-                inputs.append(b"\0".join([*words[:to], *words[at:]]))
-    told = _fed(harness, inputs)
-    assert len(told) == len(inputs)
-    for content, said in zip(inputs, told, strict=True):
-        try:
-            parse_entry(content)
-        except RenderError:
-            assert said != "holds"
+    at = chance.randrange(len(words))
+    match chance.randrange(7):
+        case 0:
+            return whole[: chance.randrange(len(whole) + 1)]
+        case 1 | 2:
+            byte = chance.randrange(len(whole)) if whole else 0
+            return whole[:byte] + bytes([chance.randrange(256)]) + whole[byte + 1 :]
+        case 3:
+            return b"\0".join([*words[:at], *words[at + 1 :]])
+        case 4:
+            return b"\0".join([*words[:at], chance.choice((*WORDS, *words)), *words[at + 1 :]])
+        case 5:
+            end = chance.randrange(at, len(words))
+            return b"\0".join([*words[:end], *words[at:]])
+        case _:
+            return whole[: chance.randrange(len(whole) + 1)] + other[chance.randrange(len(other) + 1) :]
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.timeout(0)
+def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Whatever an entry holds, it is read within its bounds, and holds only as it was recorded.
+
+    `--fuzz-seconds N` goes on for so long; `-s` shows how many entries were tried.
+    """
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    until = time.monotonic() + request.config.getoption("--fuzz-seconds")
+    base = _full_entry(tmp_path)
+    assert _fed(harness, [base]) == ["holds"]
+    pool, tried, held = [base], 0, 0
+    while tried < ROUNDS or time.monotonic() < until:
+        inputs = []
+        for _ in range(BATCH):
+            made = chance.choice(pool)
+            for _ in range(chance.choice((1, 1, 2, 4, 8))):
+                made = _mutated(chance, made, base)
+            inputs.append(made)
+        told = _fed(harness, inputs, f"seed {seed}, {tried} entries before")
+        assert len(told) == BATCH
+        readable = [content for content, said in zip(inputs, told, strict=True) if said != "damaged"]
+        held += told.count("holds")
+        for content, said in zip(inputs, told, strict=True):
+            if said == "holds":
+                parse_entry(content)
+        pool = [base, *pool[-200:], *readable[:20]]  # what is read at all leads further in
+        tried += BATCH
+    print(f"{tried} entries of seed {seed}, {held} held")  # noqa: T201 - shown with -s
+
+
+def _full_entry(folder: Path) -> bytes:
+    """An entry with every field, whose questions hold."""
+    recording = _recorded(folder).recording()
+    (folder / "known").write_text(f'{{"full": "{int(time.time())}"}}')
+    entry = CacheEntry(
+        method="bwrap",
+        questions=question_words([each for each in recording if ("content", f"{folder}/large") != each[0]]),
+        attended=True,
+        excepted=("git", "claude"),
+        said=("a line",),
+        launcher=("/launch", "--"),
+        environment=(("A", "b"),),
+        sessions=str(folder / "sessions"),
+        guards=str(folder / "guards"),
+        record="{}",
+        report=("/python", "-m", "x"),
+        roots=(str(folder / "a"), str(folder / "hidden")),
+        closed=(str(folder / "a/b"),),
+        git=(str(folder / "a/.git"),),
+        names=(".vscode", "*.pth"),
+        known=str(folder / "known"),
+        sandbox="{}",
+    )
+    assert len(fields_of(CacheEntry)) == sum(bool(value) for value in vars(entry).values())
+    return entry_bytes(entry)
 
 
 def test_python_reads_what_it_wrote() -> None:

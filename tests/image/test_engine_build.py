@@ -13,32 +13,30 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
 from sandwright import process
+from sandwright.engines import docker, podman_build
+from sandwright.engines.contract import Engine, tail
+from sandwright.engines.docker import DockerEngine, connect_docker
+from sandwright.engines.podman import PodmanEngine, preferred_runtime
 from sandwright.errors import BuildError, CommandFailed, HostError, ToolMissing
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue, load_definition
-from sandwright.image.engines import build, docker, podman, recipe
-from sandwright.image.engines.build import BuildRequest, EngineBuiltImage, build_in_engine, embedded
-from sandwright.image.engines.context import DockerfileContext
-from sandwright.image.engines.contract import BuildEngine
-from sandwright.image.engines.contract import said as said_by_build
-from sandwright.image.engines.docker import DockerBuilder
-from sandwright.image.engines.podman import PodmanBuilder
-from sandwright.image.engines.trees import KNOWN, Difference, compare, explained, read_files, unexplained
+from sandwright.image.dockerfile import build, recipe
+from sandwright.image.dockerfile.build import BuildRequest, EngineBuiltImage, build_in_engine, embedded
+from sandwright.image.dockerfile.context import DockerfileContext
+from sandwright.image.dockerfile.trees import KNOWN, Difference, compare, explained, read_files, unexplained
 from sandwright.image.lock import checksum, load_lock, write_lock
 from sandwright.image.mirrors import find_mirrors
 from sandwright.progress import SILENT
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.runtime.dockerd import docker_client
 from sandwright.verify.smoke import inengine
 from sandwright.verify.verdict import Verdict
 
@@ -116,12 +114,11 @@ BUILT = {"docker": ["distroless", "odd", "workspace"], "podman": ["small", "odd"
 class World:
     """An engine, what it built, and the same by the embedded builder."""
 
-    engine: BuildEngine
+    engine: Engine
     wish: BuildRequest
     built: Mapping[str, EngineBuiltImage]
     layouts: Mapping[str, Path]
     scratch: Path
-    open_session: Any
 
     @property
     def of_packages(self) -> str:
@@ -163,14 +160,14 @@ def catalogue(root: Path) -> Path:
 
 
 @contextlib.contextmanager
-def opened(name: str, place: Path) -> Iterator[tuple[BuildEngine, Any]]:
+def opened(name: str, place: Path) -> Iterator[Engine]:
     if name == "docker":
-        with docker_client() as client:
-            yield DockerBuilder(client), partial(inengine.open_docker, client)
+        with connect_docker() as engine:
+            yield engine
         return
     assert name in {"podman", "buildah"}
     options = ("--root", str(place / "store"), "--runroot", str(place / "run"))
-    yield PodmanBuilder(name, HOST, options), partial(inengine.open_podman, HOST, options)  # type: ignore[arg-type]
+    yield PodmanEngine(name, None, options, host=HOST, runtime=preferred_runtime(HOST))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -197,13 +194,13 @@ def world(
     scratch = tmp_path_factory.mktemp(request.param)
     wish = replace(wish, names=BUILT[request.param])
     layouts = {name: each.path for name, each in embedded(wish, wish.catalogue, wish.names).items()}
-    with engine_place() as place, opened(request.param, place) as (engine, open_session):
+    with engine_place() as place, opened(request.param, place) as engine:
         try:
             built = {each.name: each for each in build_in_engine(wish, engine, own=HOST.platform)}
-            yield World(engine, wish, built, layouts, scratch, open_session)
+            yield World(engine, wish, built, layouts, scratch)
         finally:
             for reference in references(engine, wish.repository.rpartition("-")[2]):
-                engine.remove(reference)
+                engine.remove_image(reference)
 
 
 @contextlib.contextmanager
@@ -219,12 +216,12 @@ def engine_place() -> Iterator[Path]:
         shutil.rmtree(place)
 
 
-def references(engine: BuildEngine, mark: str) -> list[str]:
+def references(engine: Engine, mark: str) -> list[str]:
     """The names in an engine that have a mark, those of images built on others first."""
-    if isinstance(engine, DockerBuilder):
+    if isinstance(engine, DockerEngine):
         found = process.run("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").text
     else:
-        assert isinstance(engine, PodmanBuilder)
+        assert isinstance(engine, PodmanEngine)
         found = process.run(
             "podman", *engine.options, "images", "--format", "{{.Repository}}:{{.Tag}}", timeout=120
         ).text
@@ -260,10 +257,10 @@ def test_names(world: World) -> None:
     for name, built in world.built.items():
         assert built.references == (f"{repository}/{name}:latest", f"{repository}/{name}:{HOST.architecture}")
         for reference in built.references:
-            found = world.engine.find(reference)
+            found = world.engine.inspect_image(reference)
             assert found is not None
             assert found == built.image
-    assert world.engine.find(f"{repository}/nothing:latest") is None
+    assert world.engine.inspect_image(f"{repository}/nothing:latest") is None
 
 
 def test_it_starts_where_it_was_built(world: World) -> None:
@@ -271,7 +268,6 @@ def test_it_starts_where_it_was_built(world: World) -> None:
         [world.built[world.of_packages]],
         world.wish.catalogue,
         world.engine,
-        world.open_session,
         host=HOST,
         output=world.scratch,
     )
@@ -347,10 +343,10 @@ def test_a_package_that_is_not_the_locks_ends_the_build(
         return DockerfileContext({**made.files, name: tmp_path / "bad.deb"}, made.epoch)
 
     monkeypatch.setattr(build, "make_context", tampered)
-    before = world.engine.find(world.built[world.of_packages].references[0])
+    before = world.engine.inspect_image(world.built[world.of_packages].references[0])
     with pytest.raises(BuildError, match=r"packages/libc6_[^ ]*: FAILED"):
         build_in_engine(replace(world.wish, names=[world.of_packages]), world.engine, own=HOST.platform)
-    assert world.engine.find(world.built[world.of_packages].references[0]) == before
+    assert world.engine.inspect_image(world.built[world.of_packages].references[0]) == before
 
 
 def test_a_build_has_no_network(world: World) -> None:
@@ -380,12 +376,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def containers(engine: BuildEngine, word: str) -> set[str]:
+def containers(engine: Engine, word: str) -> set[str]:
     """The containers whose command has a word; of a store of the test's own all, those it builds in too."""
-    if isinstance(engine, DockerBuilder):
+    if isinstance(engine, DockerEngine):
         words = ["docker", "ps", "--all", "--format", "{{.ID}} {{.Command}}", "--no-trunc"]
         return {line for line in process.run(*words).text.splitlines() if word in line}
-    assert isinstance(engine, PodmanBuilder)
+    assert isinstance(engine, PodmanEngine)
     words = ["podman", *engine.options, "ps", "--all", "--external", "--format", "{{.ID}} {{.Image}}"]
     return set(process.run(*words, timeout=120).text.splitlines())
 
@@ -393,9 +389,9 @@ def containers(engine: BuildEngine, word: str) -> set[str]:
 @pytest.mark.needs("buildah")
 def test_buildah_builds_the_same(world: World, tmp_path: Path) -> None:
     """Where Podman keeps its images, so that the base is there."""
-    if not isinstance(world.engine, PodmanBuilder):
+    if not isinstance(world.engine, PodmanEngine):
         return
-    buildah = PodmanBuilder("buildah", HOST, world.engine.options)
+    buildah = replace(world.engine, name="buildah")
     wish = replace(world.wish, names=["odd"], repository=f"{world.wish.repository}-too")
     (built,) = build_in_engine(wish, buildah, own=HOST.platform)
     buildah.save(built.references[0], tmp_path / "odd.tar")
@@ -465,17 +461,17 @@ class Daemon:
 )
 def test_a_daemon_that_can_not(answer: dict[str, Any], message: str) -> None:
     with pytest.raises(HostError, match=message):
-        DockerBuilder(Daemon(**answer)).check()  # type: ignore[arg-type]
+        DockerEngine(Daemon(**answer)).check()  # type: ignore[arg-type]
 
 
 def test_a_daemon_that_can() -> None:
     daemon = Daemon(ApiVersion="1.100", Version="99.0", Components=[{"Name": "Engine"}])
-    assert DockerBuilder(daemon).check() == "Docker 99.0, API 1.100"  # type: ignore[arg-type]
+    assert DockerEngine(daemon).check() == "Docker 99.0, API 1.100"  # type: ignore[arg-type]
 
 
 def test_no_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    with pytest.raises(HostError, match="no Docker daemon"), docker_client():
+    with pytest.raises(HostError, match="no Docker daemon"), connect_docker():
         pass
 
 
@@ -489,20 +485,20 @@ def program(place: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_podman_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program(tmp_path / "bin", "echo podman version 3.4.4", monkeypatch)
     with pytest.raises(HostError, match=r"^podman version 3\.4\.4: images need version 4\.0$"):
-        PodmanBuilder("podman", HOST).check()
+        PodmanEngine("podman", host=HOST).check()
 
 
 def test_podman_that_does_not_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = '[ "$1" = --version ] && echo podman version 4.3.1 && exit; echo "Error: no store" >&2; exit 125'
     program(tmp_path / "bin", text, monkeypatch)
     with pytest.raises(HostError, match=r"^podman can't be used here: Error: no store$"):
-        PodmanBuilder("podman", HOST).check()
+        PodmanEngine("podman", host=HOST).check()
 
 
 def test_podman_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "find", lambda _: None)
     with pytest.raises(ToolMissing, match="podman is not installed"):
-        PodmanBuilder("podman", HOST).check()
+        PodmanEngine("podman", host=HOST).check()
 
 
 def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -510,14 +506,14 @@ def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("LOGNAME", "nobody-at-all")
     somebody = replace(HOST, uid=54321)
     with pytest.raises(HostError, match=r"podman without root needs ids .* usermod --add-subuids"):
-        PodmanBuilder("podman", somebody).check()
+        PodmanEngine("podman", host=somebody).check()
 
 
 def test_what_a_build_said_begins_no_line() -> None:
     """A runner of GitHub's obeys a line that begins with `::`, whatever blanks are before that."""
-    lines = said_by_build(["::stop-commands::x", "", "sandwright: all is well"]).splitlines()
+    lines = tail(["::stop-commands::x", "", "sandwright: all is well"]).splitlines()
     assert lines == ["", "  | ::stop-commands::x", "  | sandwright: all is well"]
-    assert said_by_build(["", " "]) == ""
+    assert tail(["", " "]) == ""
 
 
 @pytest.mark.timeout(60)
@@ -525,11 +521,11 @@ def test_what_a_build_said_begins_no_line() -> None:
 def test_a_build_that_says_more_and_more(said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It ends when its time is up, and no line of it fills the memory here."""
     program(tmp_path / "bin", said, monkeypatch)
-    monkeypatch.setattr(podman, "TIMEOUT", 1.0)
-    monkeypatch.setattr(podman, "_END", 0.5)
+    monkeypatch.setattr(podman_build, "BUILD_TIMEOUT", 1.0)
+    monkeypatch.setattr(podman_build, "_END", 0.5)
     context = DockerfileContext({"Dockerfile": b"FROM x\n"}, 7)
     with SILENT.step("build") as step, pytest.raises(CommandFailed) as caught:
-        PodmanBuilder("podman", HOST).build(context, HOST.platform, step)
+        PodmanEngine("podman", host=HOST).build(context, HOST.platform, step)
     assert caught.value.timeout == 1.0
     first, *shown = str(caught.value).splitlines()
     assert bool(shown) is (said == "yes")
@@ -538,7 +534,7 @@ def test_a_build_that_says_more_and_more(said: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.timeout(60)
 def test_a_daemon_that_says_more_and_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker, "TIMEOUT", 1.0)
+    monkeypatch.setattr(docker, "BUILD_TIMEOUT", 1.0)
 
     class Daemon:
         @property
@@ -553,7 +549,7 @@ def test_a_daemon_that_says_more_and_more(monkeypatch: pytest.MonkeyPatch) -> No
 
     context = DockerfileContext({"Dockerfile": b"FROM x\n"}, 7)
     with SILENT.step("build") as step, pytest.raises(BuildError, match="ran out of time") as caught:
-        DockerBuilder(Daemon()).build(context, HOST.platform, step)  # type: ignore[arg-type]
+        DockerEngine(Daemon()).build(context, HOST.platform, step)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 400_000
 
 
@@ -567,7 +563,7 @@ def test_a_daemon_that_says_more_and_more(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_limits_no_higher_than_ours(limits: tuple[int, int], expected: int, tmp_path: Path) -> None:
     host = replace(HOST, limits={**HOST.limits, "nofile": limits})
-    options = PodmanBuilder("podman", host)._build_options(
+    options = PodmanEngine("podman", host=host)._build_options(
         DockerfileContext({}, 7), HOST.platform, tmp_path / "id"
     )
     assert f"--ulimit=nofile={expected}:{expected}" in options

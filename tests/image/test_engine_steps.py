@@ -15,7 +15,7 @@ from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.image import accounts
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.engines.shellrules import pattern, residue_function, wanted_function
+from sandwright.image.dockerfile.shellrules import pattern, residue_function, wanted_function
 from sandwright.image.residue import is_residue
 from sandwright.image.sections import ImageBase, ImageGroup, ImageUser
 from sandwright.resources import data_path

@@ -14,6 +14,7 @@ import alpinelike
 from enginehosts import EngineHost, engine_host
 from layouts import INDEX, REF, Layout
 from sandwright.api import Policy
+from sandwright.engines.client import EngineClient
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.image.layout import LAYOUT_FILE
@@ -82,26 +83,26 @@ def test_it_runs_what_was_built(
         monkeypatch.setenv(key, value)
     policy = _policy(engine, name, project)
 
-    loading.load_built(engine.name, policy, InputTracker(), {})
+    loading.load_built(EngineClient(engine.name), policy, InputTracker())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False), "none was built"
 
     _build(output, name, b"first")
     said: list[str] = []
-    loading.load_built(engine.name, policy, InputTracker(), {}, say=said.append)
+    loading.load_built(EngineClient(engine.name), policy, InputTracker(), say=said.append)
     assert _says(engine, name) == "first"
     assert said == [f"{engine.name} gets the image {name} (1 MB) as it was built here, once"]
 
     _build(output, name, b"second")
     inputs = InputTracker()
-    loading.load_built(engine.name, policy, inputs, {})
+    loading.load_built(EngineClient(engine.name), policy, inputs)
     assert _says(engine, name) == "second"
     assert any(str(output) in str(each) for each in inputs.recording()), "another build is another sandbox"
 
     def again(*_: object) -> None:
         raise AssertionError("it has this very image")
 
-    monkeypatch.setattr(loading, "_load", again)
-    loading.load_built(engine.name, policy, InputTracker(), {}, say=said.append)
+    monkeypatch.setattr(EngineClient, "load_archive", again)
+    loading.load_built(EngineClient(engine.name), policy, InputTracker(), say=said.append)
     assert len(said) == 1
 
 
@@ -125,7 +126,7 @@ def test_what_came_with_a_project_is_not_loaded(
     )
     policy = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
     with pytest.raises(HostError, match=r"build has an image, and may have come with the project"):
-        loading.load_built(engine.name, policy, InputTracker(), {})
+        loading.load_built(EngineClient(engine.name), policy, InputTracker())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)
 
 
@@ -136,5 +137,5 @@ def test_what_the_sandbox_could_write_is_not_loaded(
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(project / "build"))
     _build(project / "build", name, b"planted")
     with pytest.raises(HostError, match="is where the sandbox can write"):
-        loading.load_built(engine.name, _policy(engine, name, project), InputTracker(), {})
+        loading.load_built(EngineClient(engine.name), _policy(engine, name, project), InputTracker())
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)

@@ -13,9 +13,10 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
-from sandwright.gitindex import gitlinks
+from sandwright.git import config
+from sandwright.git.index import gitlinks
 from sandwright.methods.registry import render
-from sandwright.policy import gitconfig, gitfiles
+from sandwright.policy import git_protection
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import mount_plan
@@ -181,11 +182,11 @@ def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:
 
 
 def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
-    for number in range(gitfiles.MOST + 5):
+    for number in range(git_protection.MOST + 5):
         folder = repo / ".git" / "modules" / f"m{number}"
         folder.mkdir(parents=True)
         (folder / "HEAD").touch()
-    with pytest.raises(UsageError, match=f"more than {gitfiles.MOST} repositories") as refused:
+    with pytest.raises(UsageError, match=f"more than {git_protection.MOST} repositories") as refused:
         _resolved(repo)
     assert "filesystem.readonly (with submodules $PROJECT/.git)" in str(refused.value)
     policy = _resolved(repo, "filesystem: {write: [$PROJECT], readonly: [$PROJECT/.git]}\n")
@@ -195,8 +196,8 @@ def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
 
 
 def test_more_files_than_can_be_protected_are_refused(repo: Path) -> None:
-    files = {f"{repo}/m{number}/.git": "pointer" for number in range(gitfiles.MOST + 1)}
-    with pytest.raises(UsageError, match=f"more than {gitfiles.MOST} repositories"):
+    files = {f"{repo}/m{number}/.git": "pointer" for number in range(git_protection.MOST + 1)}
+    with pytest.raises(UsageError, match=f"more than {git_protection.MOST} repositories"):
         _resolved(repo, git_files=files)
 
 
@@ -269,7 +270,7 @@ def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
 )  # fmt: skip
 def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -> None:
     """As Git reads it, where it does."""
-    assert [*gitconfig.settings(text)] == said
+    assert [*config.settings(text)] == said
     file = tmp_path / "config"
     file.write_bytes(text.encode())
     listed = process.run("git", "config", "--file", file, "--list", "-z", check=False)

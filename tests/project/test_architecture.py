@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
 
 FLOORS = (
@@ -20,7 +22,6 @@ FLOORS = (
         "prebuilt",
         "progress",
         "documents",
-        "gitindex",
         "nested",
         "digests",
         "environment",
@@ -36,13 +37,14 @@ FLOORS = (
         "inputs",
         "reading",
         "host",
-        "githistory",
+        "git",
         "outputs",
         "places",
         "questions",
         "signalling",
         "requirements",
         "setup",
+        "watchdog",
         "crossbuild",
         "launcher",
         "front",
@@ -51,6 +53,7 @@ FLOORS = (
     {"seccomp"},
     {"render"},
     {"evaluate"},
+    {"engines"},
     {"rootfs", "registry", "image"},
     {"runtime"},
     {"methods"},
@@ -70,14 +73,16 @@ SIDEWAYS = {
     "resources": {"documents"},
     "crossbuild": {"process"},
     "foreground": {"streams"},
-    "githistory": {"process"},
+    "git": {"process"},
     "front": {"launcher"},
     "launcher": {"crossbuild"},
     "outputs": {"process"},
-    "inputs": {"questions"},
+    "inputs": {"git", "questions"},
+    "questions": {"git"},
     "places": {"questions", "reading"},
     "host": {"process"},
     "setup": {"host", "process"},
+    "watchdog": {"process", "signalling"},
     "image": {"registry", "rootfs"},
     "registry": {"rootfs"},
     "check": {"release"},
@@ -103,8 +108,8 @@ IMPURE = {
     "policy/installation.py",
     "policy/trusted.py",
     "policy/load.py",
-    "policy/repositories.py",
-    "policy/worktree.py",
+    "policy/git_repositories.py",
+    "policy/git_worktree.py",
     "evaluate/sbpl/command.py",
 }
 """The exceptions: these look at the host."""
@@ -251,6 +256,87 @@ def test_programs_are_started_in_one_module() -> None:
     assert starters == {"process.py", "verify/smoke/guest.py"}, (
         "the second runs inside a sandbox, with its Python"
     )
+
+
+ENGINES = {"docker", "podman", "buildah"}
+
+
+def test_engines_are_driven_in_one_room() -> None:
+    """Only `engines/` imports the Docker SDK and starts a client of an engine."""
+    faults = [
+        fault for module in modules() if module.room != "engines" for fault in _engine_faults(module.tree)
+    ]
+    assert not faults, _listed(faults)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import docker",
+        "from docker.errors import APIError",
+        "def f():\n    import docker.types",
+        "process.run('docker', 'ps')",
+        "process.run(*('podman', 'ps'), timeout=1)",
+        "run_bounded(['buildah', 'images'])",
+        "process.run(engine, 'ps')",
+        "process.start(self.engine, 'ps')",
+        "process.run(*(self.engine, *words))",
+        "process.run(policy.outer, 'exec')",
+    ],
+)
+def test_a_second_adapter_of_an_engine_is_found(text: str) -> None:
+    assert list(_engine_faults(ast.parse(text)))
+
+
+def _engine_faults(tree: ast.Module) -> Iterator[str]:
+    for each in _imports(tree, frozenset(), is_for_types=False):
+        if each.module.partition(".")[0] == "docker":
+            yield f"line {each.line} imports {each.module}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in STARTERS:
+            first = _first_word(node.args[0]) if node.args else None
+            if first is not None and _names_engine(first):
+                yield f"line {node.lineno} starts {ast.unparse(first)}"
+
+
+STARTERS = {"run", "start", "run_bounded", "Popen", "which"}
+
+
+def _first_word(argument: ast.expr) -> ast.expr:
+    """The program in the first argument of a start, which may be a list of words."""
+    while isinstance(argument, ast.Starred) or (isinstance(argument, ast.List | ast.Tuple) and argument.elts):
+        argument = argument.value if isinstance(argument, ast.Starred) else argument.elts[0]
+    return argument
+
+
+def _names_engine(word: ast.expr) -> bool:
+    if isinstance(word, ast.Constant):
+        return word.value in ENGINES
+    return ast.unparse(word).rpartition(".")[2] in {"engine", "outer"}
+
+
+def test_git_is_started_in_two_rooms() -> None:
+    """By `git/`, to read a work tree, and by the bridge, for a call."""
+    starters = {
+        module.room
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in STARTERS and node.args
+        if (word := _first_word(node.args[0])) and isinstance(word, ast.Constant) and word.value == "git"
+    }
+    assert starters == {"bridge"}, "`git/command.py` starts an argv that it has made"
+
+
+def test_one_module_spells_bubblewraps_options() -> None:
+    """Another one reads them back, to check what was rendered."""
+    options = ("--unshare-", "--bind", "--ro-bind", "--die-with-parent", "--remount-ro")
+    writers = {
+        module.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and str(node.value).startswith(options)
+    }
+    assert writers == {"render/bubblewrap.py", "methods/bwrap/explain.py"}
 
 
 def test_only_the_command_line_prints_and_exits() -> None:

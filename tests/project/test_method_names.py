@@ -16,6 +16,7 @@ PROGRAMS = {"bwrap", "docker", "podman"}
 
 ALLOWED = {
     "host.py": {*PROGRAMS, "gvisor", "kubernetes"},  # programs on PATH, and what surrounds this machine
+    "engines/": {"docker", "podman"},  # the programs that the room drives
     "setup/": PROGRAMS,
     "image/": {*PROGRAMS, "user"},  # engines that build; a field of OCI images
     "rootfs/": {"bwrap", "user", "oci"},  # a program; a field of OCI images; a directory of our data

@@ -34,7 +34,8 @@ from sandwright.registry.failure import (
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import UNSEEN, Repository, open_repository
-from sandwright.registry.settings import RegistrySettings, RetryPolicy
+from sandwright.registry.retries import RetryPolicy
+from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.descriptor import Descriptor
 from standin import (

@@ -15,7 +15,8 @@ from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.referrer import Referrer, fallback_tag, push_referrer, referrers
 from sandwright.registry.repository import Repository, open_repository
-from sandwright.registry.settings import RegistrySettings, RetryPolicy
+from sandwright.registry.retries import RetryPolicy
+from sandwright.registry.settings import RegistrySettings
 from standin import Fault, Handler, StandIn, answer, error, stand_in
 
 pytestmark = pytest.mark.timeout(60)

@@ -29,7 +29,8 @@ from sandwright.registry.failure import Unreachable
 from sandwright.registry.push import PushResult, push
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.repository import open_repository
-from sandwright.registry.settings import RegistrySettings, RetryPolicy
+from sandwright.registry.retries import RetryPolicy
+from sandwright.registry.settings import RegistrySettings
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.smoke.run import smoke_images

@@ -28,7 +28,8 @@ from sandwright.registry.push import push
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, push_referrer, referrers
 from sandwright.registry.repository import RawManifest, Repository, open_repository
-from sandwright.registry.settings import RegistrySettings, RetryPolicy
+from sandwright.registry.retries import RetryPolicy
+from sandwright.registry.settings import RegistrySettings
 from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import RebuildOptions, check_image
 from sandwright.release.publish import make_plan, publish

@@ -17,7 +17,8 @@ from sandwright.registry.failure import Denied, NotFound, RegistryError, Unavail
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.referrer import fallback_tag
 from sandwright.registry.repository import open_repository
-from sandwright.registry.settings import RegistrySettings, RetryPolicy
+from sandwright.registry.retries import RetryPolicy
+from sandwright.registry.settings import RegistrySettings
 from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import SigningKey

@@ -152,7 +152,7 @@ ANSWERS = {
     "release/evidence.py": "a record of ours",
     "release/debfiles.py": "a record of ours",
     "image/lockfile.py": "a lock, of which the decoder refuses unknown keys",
-    "image/engines/podman.py": "an answer of the engine",
+    "engines/podman.py": "an answer of the engine",
 }
 """Modules about images that read JSON without the names that Go confuses: what it is that they read."""
 

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sandwright import process
-from sandwright.runtime.empty_image import empty_image
+from sandwright.engines.archive import empty_image
+from sandwright.engines.client import EngineClient
 
 
 @pytest.mark.needs("podman")
@@ -17,7 +18,7 @@ def test_many_at_once_leave_none() -> None:
     purpose = f"test-{uuid.uuid4().hex[:8]}"
 
     def one(_: int) -> int:
-        with empty_image("podman", "linux/amd64", purpose=purpose) as reference:
+        with empty_image(EngineClient("podman"), "linux/amd64", purpose=purpose) as reference:
             return process.run("podman", "image", "exists", reference, timeout=60).status
 
     with ThreadPoolExecutor(8) as pool:

@@ -17,23 +17,26 @@ import pytest
 
 from dockerhost import docker_daemon, refused_forwarding
 from sandwright import process
-from sandwright.errors import HostError
+from sandwright.engines.archive import write_docker_archive
+from sandwright.engines.contract import streaming
+from sandwright.engines.daemon import _options
+from sandwright.engines.docker import connect_docker
+from sandwright.engines.podman import containers_conf
+from sandwright.errors import BuildError, HostError
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Start, StartableImage
 from sandwright.runtime.docker import DOCKER
-from sandwright.runtime.docker_archive import write_docker_archive
-from sandwright.runtime.dockerd import _options, docker_client
-from sandwright.runtime.engine import Loaded, archive_stream, settings_of
-from sandwright.runtime.launch import base_environment
-from sandwright.runtime.podman import PODMAN, containers_conf
+from sandwright.runtime.engine import EngineSession, container_spec
+from sandwright.runtime.podman import PODMAN
 from sandwright.runtime.preflight import ReadyRuntime, check_runtime
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.watchdog import base_environment
 from small_image import PYTHON, SmallImage
 
 
 def _daemon_or_skip() -> None:
     try:
-        with docker_client():
+        with connect_docker():
             pass
     except HostError as error:
         (pytest.fail if os.environ.get("SANDWRIGHT_REQUIRE") else pytest.skip)(str(error))
@@ -44,61 +47,70 @@ def _subject(tmp_path: Path, write: object) -> StartableImage:
     return StartableImage("name", "linux/amd64", tmp_path, write)
 
 
-def test_the_archive_is_streamed(tmp_path: Path) -> None:
+def test_the_archive_is_streamed() -> None:
     """Far more than a pipe holds, written as it is read."""
     size = 8 << 20
 
-    def write(sink: BinaryIO, reference: str) -> None:
-        sink.write(reference.encode() + bytes(size))
+    def write(sink: BinaryIO) -> None:
+        sink.write(b"name:tag" + bytes(size))
 
-    with archive_stream(_subject(tmp_path, write), "name:tag") as stream:
+    with streaming(write) as stream:
         content = stream.read()
     assert content[:8] == b"name:tag"
     assert len(content) == size + 8
 
 
-def test_an_error_of_the_writer_is_raised(tmp_path: Path) -> None:
-    def write(sink: BinaryIO, reference: str) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["the reader ends", "the reader fails"])
+def test_an_error_of_the_writer_is_raised(*, fails: bool) -> None:
+    """Also where the reader fails since it got half."""
+
+    def write(sink: BinaryIO) -> None:
         sink.write(b"half")
         raise HostError("the disk is gone")
 
-    with (
-        pytest.raises(HostError, match="the disk is gone"),
-        archive_stream(_subject(tmp_path, write), "n:t") as s,
-    ):
-        assert s.read() == b"half"
+    def read() -> None:
+        with streaming(write) as stream:
+            assert stream.read() == b"half"
+            if fails:
+                raise BuildError("unexpected EOF")
+
+    with pytest.raises(HostError, match="the disk is gone"):
+        read()
 
 
-def test_a_reader_that_stops_early_stops_the_writer(tmp_path: Path) -> None:
+def test_a_reader_that_stops_early_stops_the_writer() -> None:
     written: list[int] = []
 
-    def write(sink: BinaryIO, reference: str) -> None:
+    def write(sink: BinaryIO) -> None:
         for _ in range(10_000):
             written.append(sink.write(bytes(1 << 16)))
 
-    with archive_stream(_subject(tmp_path, write), "n:t") as stream:
+    with streaming(write) as stream:
         stream.read(10)
     assert len(written) < 1000
     assert threading.active_count() < 50
 
 
+class Loads:
+    """An engine that notes what it loads."""
+
+    def __init__(self) -> None:
+        self.loads: list[str] = []
+
+    def load(self, _: object, reference: str) -> str:
+        self.loads.append(reference)
+        return f"loaded-{reference}"
+
+
 def test_an_image_is_loaded_once(tmp_path: Path) -> None:
-    loads: list[str] = []
-
-    def load(subject: StartableImage) -> str:
-        loads.append(subject.name)
-        return f"reference-{subject.platform}"
-
-    loaded = Loaded(load)
+    engine = Loads()
+    session = EngineSession(engine, "run", threading.Event(), {("name", "linux/riscv64"): "here"})  # type: ignore[arg-type]
     first = _subject(tmp_path, print)
-    other = dataclasses.replace(first, platform="linux/arm64")
-    assert [loaded.reference(s) for s in (first, first, other)] == [
-        "reference-linux/amd64",
-        "reference-linux/amd64",
-        "reference-linux/arm64",
-    ]
-    assert loads == ["name", "name"]
-    assert loaded.all() == ["reference-linux/amd64", "reference-linux/arm64"]
+    other, there = (dataclasses.replace(first, platform=f"linux/{each}") for each in ("arm64", "riscv64"))
+    found = [session.reference(s) for s in (first, first, other, there)]
+    assert found == [*(f"loaded-{engine.loads[each]}" for each in (0, 0, 1)), "here"]
+    assert [each.rpartition(":")[2] for each in engine.loads] == ["amd64", "arm64"]
+    assert list(session.loaded.values()) == found[1:3]
 
 
 def test_settings_come_from_the_bundle(tmp_path: Path) -> None:
@@ -110,8 +122,9 @@ def test_settings_come_from_the_bundle(tmp_path: Path) -> None:
     ]
     config = {"process": {}, "root": {"path": "rootfs", "readonly": True}, "mounts": mounts}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    settings = settings_of(_subject(tmp_path, print))
-    assert (settings.read_only, settings.tmpfs) == (True, {"/tmp": "nosuid,mode=1777"})
+    spec = container_spec(Start(_subject(tmp_path, print), ("a", "b"), 1, {}), "image", "run")
+    assert (spec.read_only, spec.tmpfs, spec.confined) == (True, {"/tmp": "nosuid,mode=1777"}, True)
+    assert (spec.entrypoint, spec.command) == (("a",), ("b",))
 
 
 @pytest.mark.parametrize(
@@ -195,12 +208,11 @@ def test_docker_images_are_removed(host: MachineFacts, small_image: SmallImage, 
         with DOCKER.session(DOCKER.variants(host)[0], host, scratch / "docker", threading.Event()) as session:
             start = Start(subject, (PYTHON, "--version"), 60, base_environment())
             assert session.run(start).status == 0
-            with docker_client() as client:
-                tags = {tag for image in client.images.list() for tag in image.tags}
-                ours = {tag for tag in tags if tag in session.loaded.all()}  # type: ignore[attr-defined]
-                assert len(ours) == 1
-    with docker_client() as client:
-        assert not ours & {tag for image in client.images.list() for tag in image.tags}
+            (ours,) = session.loaded.values()  # type: ignore[attr-defined]
+            with connect_docker() as engine:
+                assert engine.inspect_image(ours) is not None
+    with connect_docker() as engine:
+        assert engine.inspect_image(ours) is None
 
 
 @pytest.mark.needs("dockerd")
@@ -213,8 +225,7 @@ def test_a_daemon_of_our_own(
     subject = small_image.subject(tmp_path / "bundle")
     with docker_daemon() as address, scratch_directory() as scratch:
         assert os.environ["DOCKER_HOST"] == address
-        with docker_client() as client:
-            assert client.images.list(all=True) == [], "it has nothing of another daemon's"
+        assert process.run("docker", "images", "--all", "--quiet").text == "", "nothing of another daemon's"
         with DOCKER.session(DOCKER.variants(host)[0], host, scratch, threading.Event()) as session:
             start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
             assert session.run(start).stdout == b"here\n"

@@ -17,8 +17,7 @@ import pytest
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Session, Start, StartableImage
-from sandwright.runtime.docker import LABEL
-from sandwright.runtime.launch import base_environment
+from sandwright.runtime.engine import LABEL
 from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_runtime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
@@ -27,6 +26,7 @@ from sandwright.verify.canary import CanaryListener
 from sandwright.verify.smoke.expected import ImageProgram
 from sandwright.verify.smoke.start import judge
 from sandwright.verify.verdict import ProbeFinding, Verdict
+from sandwright.watchdog import base_environment
 from small_image import PYTHON, SmallImage
 
 P, F = Verdict.PASS, Verdict.FAIL

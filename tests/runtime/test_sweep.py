@@ -18,10 +18,9 @@ import pytest
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.progress import SILENT
-from sandwright.runtime.contract import PREFIX
-from sandwright.runtime.docker import LABEL
+from sandwright.runtime.engine import LABEL
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import _identity, _records, scratch_directory, stale_directories
+from sandwright.runtime.scratch import PREFIX, _identity, _records, scratch_directory, stale_directories
 from sandwright.runtime.sweep import sweep
 from small_image import PYTHON, SmallImage
 
@@ -30,7 +29,7 @@ import json, sys, threading
 from pathlib import Path
 from sandwright.host import collect_host
 from sandwright.runtime.contract import Start
-from sandwright.runtime.launch import base_environment
+from sandwright.watchdog import base_environment
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions

@@ -16,10 +16,10 @@ from sandwright.errors import BuildError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.identity import AccountFiles
 from sandwright.runtime.contract import Start, StartableImage
-from sandwright.runtime.launch import Ended
 from sandwright.verify.mapping.cases import CALLER, ExpectedUser, MappingCase, cases
 from sandwright.verify.mapping.prove import fault, prove_mapping
 from sandwright.verify.mapping.starts import MappedImage
+from sandwright.watchdog import Ended
 
 root = pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several users")
 

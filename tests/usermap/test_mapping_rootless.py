@@ -14,9 +14,9 @@ import pytest
 
 import mappedimages
 from sandwright import process
+from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
 from sandwright.image.export import write_archive
-from sandwright.runtime.podman import containers_conf
 
 pytestmark = [
     pytest.mark.needs("podman", "runc", "busybox", "setpriv", "unshare", "newuidmap"),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sandwright.runtime.launch import Ended, How
 from sandwright.verify.smoke.checks import CHECKS, evaluate
 from sandwright.verify.smoke.evidence import Evidence
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram, Outside
 from sandwright.verify.verdict import ProbeFinding, Verdict
+from sandwright.watchdog import Ended, How
 
 P, F, U, S = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED
 

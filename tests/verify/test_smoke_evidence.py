@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandwright.runtime.launch import Ended
 from sandwright.verify.smoke.evidence import read_evidence
+from sandwright.watchdog import Ended
 
 WORD = "secondfirst"
 

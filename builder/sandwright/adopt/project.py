@@ -16,12 +16,12 @@ from typing import Literal
 
 from sandwright.adopt import languages
 from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
-from sandwright.adopt.tracked import ignored_directories, tracked
 from sandwright.errors import UsageError
+from sandwright.git.tracked import ignored_directories, tracked
 from sandwright.inputs import InputTracker
 from sandwright.places import holds_home
+from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.spelling import checked_path
-from sandwright.policy.worktree import linked_worktree
 
 DEPTH = 3
 """How many directories deep a project is looked at."""

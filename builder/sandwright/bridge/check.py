@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from sandwright.bridge.access import WorkspaceAccess, entries
 from sandwright.bridge.gh import check_repositories
+from sandwright.bridge.git import git_with_initial_remotes
 from sandwright.bridge.grammar import Grammar, Refused
-from sandwright.bridge.known import git_of
 from sandwright.bridge.programs import kept_always
 from sandwright.bridge.remotes import github_repository, repositories
 from sandwright.bridge.restricted import RestrictedGit, write_restriction
@@ -41,7 +41,9 @@ def given(
             allowed = [word for each in grammars.values() for entry in each.entries for word in entry.words]
             loopback = policy.network.mode != "host"
             restricted = RestrictedGit(write_restriction(Path(own)))
-            git = git_of(workspace, known, allowed, Path(own), loopback=loopback, restricted=restricted)
+            git = git_with_initial_remotes(
+                workspace, known, allowed, Path(own), loopback=loopback, restricted=restricted
+            )
             if call.program == "git":
                 git.understood(call, parts)
             else:

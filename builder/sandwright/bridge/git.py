@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from sandwright.bridge import deliver
 from sandwright.bridge.grammar import AllowedCall, Refused, shown
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
-from sandwright.bridge.remotes import Known, Remote
+from sandwright.bridge.remotes import Known, Remote, addresses, read_remotes
 from sandwright.bridge.repository import (
     Refs,
     RepositoryLocation,
@@ -201,6 +201,26 @@ class Git:
     def _lock(self, place: RepositoryLocation) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault(place.common, threading.Lock())
+
+
+def git_with_initial_remotes(
+    workspace: OpenWorkspace,
+    repositories: Iterable[tuple[str, ...]],
+    words: Iterable[str],
+    directory: Path,
+    *,
+    loopback: bool,
+    restricted: RestrictedGit,
+) -> Git:
+    """Git with the remotes that repositories have now, and the addresses among words of the policy.
+
+    `directory` is ours; `loopback` as for `remotes.address`; `restricted` starts what parses
+    the sandbox's objects.
+    """
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    known = read_remotes(OpenWorkspace(workspace.root), repositories, scratch, loopback=loopback)
+    return Git(workspace, known, addresses(words, loopback=loopback), directory, restricted)
 
 
 def _arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:

@@ -23,6 +23,7 @@ from sandwright.bridge.configuration import SESSION_MARK
 from sandwright.bridge.grammar import Refused, shown
 from sandwright.bridge.kinds import is_ref
 from sandwright.bridge.workspace import OpenWorkspace, open_file
+from sandwright.git.layout import GITFILE
 
 MAX_REFS = 200_000
 MAX_LIST = 32 << 20
@@ -86,7 +87,7 @@ def find_repository(workspace: OpenWorkspace, parts: tuple[str, ...]) -> Reposit
                 continue
             git = (*root, ".git")
             if not stat.S_ISDIR(mode):
-                git = _linked(workspace, root, _small(fd, ".git"), prefix="gitdir: ")
+                git = _linked(workspace, root, _small(fd, ".git"), prefix=GITFILE)
         with workspace.directory(git) as fd:
             common = _small(fd, "commondir", missing="")
         place = RepositoryLocation(root, git, _linked(workspace, git, common) if common else git)

@@ -29,8 +29,8 @@ from sandwright.bridge.audit import Audit
 from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import Configuration
+from sandwright.bridge.git import git_with_initial_remotes
 from sandwright.bridge.grammar import Grammar, compile_grammar
-from sandwright.bridge.known import git_of
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.workspace import OpenWorkspace, remove
@@ -79,7 +79,7 @@ class Server:
         words = (
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
         )
-        git = git_of(
+        git = git_with_initial_remotes(
             workspace, configuration.repositories if wanted else (), words, configuration.private,
             loopback=configuration.loopback,
             restricted=RestrictedGit(configuration.restricting),

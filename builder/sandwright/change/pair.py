@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandwright import githistory
 from sandwright.change.cases import paths
+from sandwright.git import history
 from sandwright.methods import registry
 from sandwright.policy import spelling
 from sandwright.policy.collect import collect, observe, public_environment
@@ -101,14 +101,14 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     if not revision or not facts.texts:
         return facts
     path = spelling.expanded(policy.seccomp_file(), facts.variables)
-    top = githistory.top(Path(facts.project))
+    top = history.top(Path(facts.project))
     if is_inside(path, facts.project):
         name = f"./{path[len(facts.project) :].lstrip('/')}"
     elif Path(path).is_relative_to(top):
         name = str(Path(path).relative_to(top))
     else:
         return facts
-    text = githistory.file_at(Path(facts.project), revision, name).decode("utf-8", "surrogateescape")
+    text = history.file_at(Path(facts.project), revision, name).decode("utf-8", "surrogateescape")
     return replace(facts, texts=dict.fromkeys(facts.texts, text))
 
 
@@ -117,7 +117,7 @@ def _file(name: str) -> str:
     revision, path = _revision(name)
     if not revision or path.startswith("./"):
         return path
-    return str(githistory.top(Path.cwd()) / path)
+    return str(history.top(Path.cwd()) / path)
 
 
 def _revision(name: str) -> tuple[str, str]:
@@ -131,11 +131,11 @@ def _reader(file: Path, policy: str) -> Callable[[str], Layer]:
 
     def read(name: str) -> Layer:
         if policy and name:
-            content = githistory.file_at(file.parent, name, f"./{file.name}")
+            content = history.file_at(file.parent, name, f"./{file.name}")
             return layer(content, file=f"{name}:{policy}", methods=methods)
         revision, path = ("", name) if policy else _revision(name)
         if revision:
-            return layer(githistory.file_at(Path.cwd(), revision, path), file=name, methods=methods)
+            return layer(history.file_at(Path.cwd(), revision, path), file=name, methods=methods)
         return read_layer(name or policy, kind="project", methods=methods)
 
     return read

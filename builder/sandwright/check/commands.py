@@ -20,11 +20,11 @@ from sandwright.rootfs.bundles.bundle import write_bundle
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.unpacking.store import explained, remove_tree
 from sandwright.runtime.contract import Session, Start, StartableImage
-from sandwright.runtime.launch import Ended, base_environment
 from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
+from sandwright.watchdog import Ended, base_environment
 
 NAMES = ("runc", "crun", "runsc", "bwrap")
 """Those that start a bundle; engines want an archive of an image of ours."""

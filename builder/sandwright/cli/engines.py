@@ -6,23 +6,23 @@ import contextlib
 import functools
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from docker import DockerClient
 
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import source_date_epoch
 from sandwright.cli.image_arguments import RegistrySettingsFactory, catalogue_of, fetcher, registry_settings
 from sandwright.cli.locks import relock
+from sandwright.engines.contract import Engine
+from sandwright.engines.docker import connect_docker
+from sandwright.engines.podman import PodmanEngine, preferred_runtime
 from sandwright.errors import UsageError, VerdictError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image.build import SkippedImage
-from sandwright.image.documents import architecture
-from sandwright.image.engines.build import (
+from sandwright.image.dockerfile.build import (
     BuildRequest,
     EngineBuiltImage,
     build_in_engine,
@@ -31,14 +31,11 @@ from sandwright.image.engines.build import (
     render_context,
     render_text,
 )
-from sandwright.image.engines.contract import BuildEngine
-from sandwright.image.engines.docker import DockerBuilder
-from sandwright.image.engines.podman import PodmanBuilder
-from sandwright.image.engines.trees import compare, explained, read_files, unexplained
+from sandwright.image.dockerfile.trees import compare, explained, read_files, unexplained
+from sandwright.image.documents import architecture
 from sandwright.progress import Progress
 from sandwright.rootfs.images.source import open_image
-from sandwright.runtime.dockerd import docker_client
-from sandwright.verify.smoke.inengine import Open, open_docker, open_podman, smoke_in_engine
+from sandwright.verify.smoke.inengine import smoke_in_engine
 from sandwright.verify.smoke.merge import merge_reports
 from sandwright.verify.smoke.report import ImageReport, read_report, write_report
 
@@ -135,8 +132,8 @@ def build_with_engine(
             return None
         skipped: list[SkippedImage] = []
         where = output / "engines" / options.engine
-        with _opened(options, host) as (engine, start):
-            done = _built(request, options, engine, start, host=host, skipped=skipped, progress=progress)
+        with _engine(options, host) as engine:
+            done = _built(request, options, engine, host=host, skipped=skipped, progress=progress)
             if done.report is not None:
                 _write(done.report, where, engine, request.repository)
     _show(done, skipped, where, time.monotonic() - started)
@@ -161,8 +158,7 @@ class _Done:
 def _built(
     request: BuildRequest,
     options: EngineBuildOptions,
-    engine: BuildEngine,
-    start: Callable[[], Open],
+    engine: Engine,
     *,
     host: MachineFacts,
     skipped: list[SkippedImage],
@@ -174,45 +170,33 @@ def _built(
     report = None
     if options.smoke and built:
         report = smoke_in_engine(
-            built, request.catalogue, engine, start(), host=host, output=request.output, progress=progress
+            built, request.catalogue, engine, host=host, output=request.output, progress=progress
         )
     return _Done(built, different, report)
 
 
-def _write(report: ImageReport, where: Path, engine: BuildEngine, repository: str) -> None:
+def _write(report: ImageReport, where: Path, engine: Engine, repository: str) -> None:
     """Write the report, with earlier results of other images that the engine still has."""
 
     def digest_of(image: str, platform: str) -> str | None:
-        found = engine.find(f"{repository}/{image}:{architecture(platform)}")
+        found = engine.inspect_image(f"{repository}/{image}:{architecture(platform)}")
         return None if found is None else found.id
 
     write_report(merge_reports(report, read_report(where), digest_of), where)
 
 
 @contextlib.contextmanager
-def _opened(
-    options: EngineBuildOptions, host: MachineFacts
-) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
-    """The engine, and a function that connects to it for smoke tests."""
+def _engine(options: EngineBuildOptions, host: MachineFacts) -> Iterator[Engine]:
     if options.engine == "docker":
-        with docker_client() as client:
-            yield DockerBuilder(client, cache=not options.force), functools.partial(_start_docker, client)
+        with connect_docker(cache=not options.force) as engine:
+            yield engine
         return
-
     name: Literal["podman", "buildah"] = "podman" if options.engine == "podman" else "buildah"
-    yield PodmanBuilder(name, host), functools.partial(_start_podman, host)
-
-
-def _start_docker(client: DockerClient) -> Open:
-    return functools.partial(open_docker, client)
-
-
-def _start_podman(host: MachineFacts) -> Open:
-    return functools.partial(open_podman, host, ())
+    yield PodmanEngine(name, host=host, runtime=preferred_runtime(host))
 
 
 def _compare(
-    request: BuildRequest, engine: BuildEngine, built: Sequence[EngineBuiltImage], progress: Progress
+    request: BuildRequest, engine: Engine, built: Sequence[EngineBuiltImage], progress: Progress
 ) -> list[str]:
     """A line for each unexplained difference from the image of the embedded builder."""
     names = list(dict.fromkeys(each.name for each in built))

@@ -23,7 +23,7 @@ from sandwright.image.export import save_archive
 from sandwright.image.plan import plan_build
 from sandwright.policy.trusted import BUILD
 from sandwright.progress import Progress
-from sandwright.setup import plan_setup
+from sandwright.setup.plan import plan_setup
 from sandwright.verify.smoke.merge import in_layouts, merge_reports
 from sandwright.verify.smoke.report import ImageReport, columns, read_report, table, write_report
 from sandwright.verify.smoke.run import smoke_images

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sandwright.adopt.tracked import tracked
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import read_file
@@ -15,7 +14,8 @@ from sandwright.errors import DocumentError, RenderError, SandwrightError, Usage
 from sandwright.evaluate.sbpl.command import pairs
 from sandwright.evaluate.sbpl.imports import FileImporter
 from sandwright.evaluate.sbpl.lint import lint as lint_sbpl
-from sandwright.githistory import blocking_file
+from sandwright.git.layout import blocking_file
+from sandwright.git.tracked import tracked
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
 from sandwright.places import above

@@ -8,7 +8,6 @@ import os
 import select
 import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -246,6 +245,4 @@ def _answer(supervisor: _Running, patience: float) -> str:
 def _end(supervisor: _Running, lifeline: IO[bytes]) -> None:
     """Let the supervisor clear up; what it does not do in time is done without it."""
     lifeline.close()
-    until = time.monotonic() + _GRACE
-    while supervisor.poll() is None and time.monotonic() < until:
-        time.sleep(0.005)
+    process.ended_within(supervisor.poll, _GRACE)

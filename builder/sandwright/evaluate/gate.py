@@ -7,7 +7,7 @@ rule, each protected name, the directory above and a made-up name below. The ren
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
 from sandwright.evaluate.boundary import CHILD, boundary_paths, parent
@@ -67,6 +67,7 @@ def excesses(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
+    policy = replace(policy, facts=policy.facts.closed())  # names are made up, and nothing is there
     arch = policy.facts.platform.partition("/")[2] or "amd64"
     for asked in (*_paths(policy), *_others(policy)):
         verdict = sandbox.answer(asked, policy.facts, arch)
@@ -81,9 +82,9 @@ def _paths(policy: ResolvedPolicy) -> Iterator[Asked]:
     """What the policy denies of reading and writing at its boundaries."""
     tree = policy.filesystem.tree
     for path in _near(policy):
-        for action in _ACTIONS:
-            if not tree.allows(action, path):
-                yield Asked(action, path, path=path, image=policy.denies_image(path))
+        denied = [action for action in _ACTIONS if not tree.allows(action, path)]
+        image = bool(denied) and policy.denies_image(path)
+        yield from (Asked(action, path, path=path, image=image) for action in denied)
 
 
 def _near(policy: ResolvedPolicy) -> Iterator[str]:

@@ -204,11 +204,9 @@ def _end(pid: int, poll: Callable[[], int | None]) -> None:
     """Ask the program to end by itself: only it can remove what the users of its namespace own."""
     if poll() is not None:
         return
-    end = time.monotonic() + 10
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGTERM)
-    while poll() is None and time.monotonic() < end:
-        time.sleep(_POLL)
+    process.ended_within(poll, 10)
 
 
 class _Late(Exception):

@@ -17,7 +17,7 @@ from sandwright.progress import ProgressStep
 from sandwright.registry.download import ByteProgress
 from sandwright.registry.failure import Cancelled
 from sandwright.registry.parallel import run_parallel
-from sandwright.registry.settings import RetryPolicy
+from sandwright.registry.retries import RetryPolicy
 
 
 def download(
@@ -95,10 +95,9 @@ class _Downloads:
             raise IntegrityError(f"has SHA-256 {part.digest}, the lock says {package.sha256}")
 
     def _pause(self, attempt: int, wish: float) -> None:
-        if attempt + 1 < self._patience.attempts:
-            pause = max(wish, self._patience.pause * 2**attempt)
-            if self.transfer.stopped.wait(min(pause, self._patience.longest)):
-                raise Cancelled
+        last = attempt + 1 == self._patience.attempts
+        if not last and self.transfer.stopped.wait(self._patience.backoff(attempt + 1, wish)):
+            raise Cancelled
 
 
 class _Part:

@@ -13,8 +13,8 @@ from pathlib import Path
 from sandwright.errors import UsageError
 from sandwright.image.documents import REF_NAME, platform_of
 from sandwright.image.existing import BaseImage, PlatformImage, read_layout
-from sandwright.image.layout import LAYOUT_FILE, Blob, on_disk
-from sandwright.outputs import output_stream
+from sandwright.image.layout import LAYOUT_FILE, Blob
+from sandwright.outputs import disk_errors, output_stream
 from sandwright.rootfs.descriptor import IMAGE_NAME, OCI_INDEX, OCI_MANIFEST, canonical
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
@@ -63,7 +63,7 @@ def save_archive(layout: Path, platform: str, target: Path, *, reference: str) -
 
     Raise HostError when it can't be written, and the errors of `write_archive`.
     """
-    with on_disk(target), output_stream(str(target)) as sink:
+    with disk_errors(target), output_stream(str(target)) as sink:
         write_archive(layout, platform, sink, reference=reference)
 
 

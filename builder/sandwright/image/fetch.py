@@ -10,7 +10,7 @@ from sandwright.image.download import download
 from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.progress import SILENT, Progress
-from sandwright.registry.settings import RetryPolicy
+from sandwright.registry.retries import RetryPolicy
 
 __all__ = ["JOBS", "Cache", "default_cache", "fetch"]
 

@@ -9,10 +9,8 @@ removed.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
-import shutil
 import stat
 import uuid
 from collections.abc import Collection, Iterator, Mapping
@@ -23,6 +21,7 @@ from typing import Any
 from sandwright.errors import BuildError, HostError
 from sandwright.image.scratch import discard
 from sandwright.locking import lock_within
+from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.descriptor import Descriptor, canonical
 
@@ -68,7 +67,7 @@ class StagingArea:
             writer = BlobWriter(fd, part)
             yield writer
             writer.close()
-        with on_disk(self.path):
+        with disk_errors(self.path):
             part.rename(self.path / writer.blob.name)
 
     def add(self, data: bytes) -> Blob:
@@ -82,7 +81,7 @@ class StagingArea:
         target = self.path / blob.name
         if target.exists():
             return
-        with on_disk(self.path):
+        with disk_errors(self.path):
             try:
                 os.link(source, target)
             except OSError:
@@ -97,7 +96,7 @@ class StagingArea:
 
         Raise BuildError when something that is no image layout is in the way.
         """
-        with on_disk(layout):
+        with disk_errors(layout):
             if _is_free(layout):
                 self._create(index, blobs, layout)
             else:
@@ -154,13 +153,13 @@ class BlobWriter:
         self._hash.update(data)
         self.size += len(data)
         view = memoryview(data)
-        with on_disk(self._path):
+        with disk_errors(self._path):
             while view:
                 view = view[os.write(self._fd, view) :]
 
     def close(self) -> None:
         """Sync the blob to disk, and compute its digest."""
-        with on_disk(self._path):
+        with disk_errors(self._path):
             os.fsync(self._fd)
         self.blob = Blob(f"sha256:{self._hash.hexdigest()}", self.size)
 
@@ -171,7 +170,7 @@ def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging
 
     Wait up to half an hour for another build. Remove the leftovers of killed builds.
     """
-    with on_disk(directory):
+    with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         with _alone_in(directory, progress):
             for stale in directory.glob(STAGING + "*"):
@@ -187,18 +186,6 @@ def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging
 def is_littered(directory: Path) -> bool:
     """Whether a killed build left something beside the layouts, or another build is running."""
     return any(directory.glob(STAGING + "*"))
-
-
-@contextlib.contextmanager
-def on_disk(where: Path) -> Iterator[None]:
-    """Turn errors of the file system, such as a full disk, into a HostError that names the path."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason += f"; {_free(where)} bytes are free there"
-        raise HostError(f"cannot write {error.filename or where}: {reason}") from error
 
 
 @contextlib.contextmanager
@@ -228,7 +215,7 @@ def _is_free(layout: Path) -> bool:
 
 @contextlib.contextmanager
 def _new_file(path: Path) -> Iterator[int]:
-    with on_disk(path):
+    with disk_errors(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         yield fd
@@ -249,9 +236,3 @@ def _sync(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _free(where: Path) -> int:
-    while not where.exists() and where != where.parent:
-        where = where.parent
-    return shutil.disk_usage(where).free

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sandwright.image.deb import PlainCopy, open_package
-from sandwright.image.layout import on_disk
 from sandwright.image.packages import PackageSource
+from sandwright.outputs import disk_errors
 
 COMPONENT = "main"
 
@@ -40,7 +40,7 @@ def write_repository(
     """
     pool = directory / "pool"
     lists = directory / "dists" / suite / COMPONENT / f"binary-{architecture}"
-    with on_disk(directory):
+    with disk_errors(directory):
         for made in (pool, lists):
             made.mkdir(parents=True)
         paragraphs = together([_offer(source, pool) for source in sources])

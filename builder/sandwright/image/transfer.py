@@ -24,15 +24,12 @@ from sandwright.image.logins import login_for
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.registry.connections import REDIRECTS, Connections
 from sandwright.registry.failure import Cancelled, other_length
-from sandwright.registry.settings import RetryPolicy
+from sandwright.registry.retries import TRANSIENT, RetryPolicy, causes, retry_after
+from sandwright.registry.settings import AUTHORITIES
 
 CHUNK = 1 << 17
-AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-"""The certificates that this host and its apt trust; without the file, those of `certifi`."""
 _GONE = (404, 410)
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)", re.ASCII)
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
-
 
 MIRROR_RETRIES = RetryPolicy(attempts=4, longest=30.0, connect=10.0, stall=20.0)
 
@@ -87,7 +84,7 @@ class Transfer:
             raise Cancelled
         if reached > size:
             raise IntegrityError(f"is longer than the {size} bytes that the lock says")
-        if seconds > self._patience.grace and count / seconds < self._patience.slowest:
+        if self._patience.is_slow(count, seconds):
             raise TransientError(f"came with {count / seconds:.0f} bytes per second, which is too slow")
 
     def _remote(self, address: str, size: int, start: int) -> Generator[tuple[int, bytes], None, None]:
@@ -130,8 +127,9 @@ class Transfer:
         status = response.status_code
         if status in _GONE:
             raise FileGone
-        if status in _PASSING:
-            raise TransientError(f"answered {status} {response.reason}", after=_retry_after(response))
+        if status in TRANSIENT:
+            after = retry_after(response.headers.get("Retry-After", ""))
+            raise TransientError(f"answered {status} {response.reason}", after=after)
         if start and status == 416:
             raise IntegrityError(f"has nothing after {start} of the {size} bytes that the lock says")
         if start and status == 206:
@@ -183,20 +181,7 @@ def _local(address: str) -> Generator[tuple[int, bytes], None, None]:
         raise FetchError(str(error.strerror)) from error
 
 
-def _retry_after(response: requests.Response) -> float:
-    """The seconds that a server asks to wait; a date counts as 0."""
-    wish = response.headers.get("Retry-After", "")
-    return float(wish) if wish.isdecimal() else 0.0
-
-
 def _reason(error: Exception) -> str:
     """The innermost reason, which is the one that helps users."""
-    inner: object = error
-    for _ in range(8):
-        cause = getattr(inner, "reason", None) or next(
-            (each for each in getattr(inner, "args", ()) if isinstance(each, Exception)), None
-        )
-        if not isinstance(cause, Exception):
-            break
-        inner = cause
+    *_, inner = causes(error)
     return shown(str(inner)) or type(inner).__name__

@@ -7,11 +7,9 @@ import stat
 from collections.abc import Mapping
 
 from sandwright.inputs import InputTracker, Status
+from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.startup import BUNDLES
-
-TEXT = "network.ca"
-"""The key in `HostFacts.texts`. The first line is `# PATH`, the rest certificates alone."""
 
 CERTIFICATE = re.compile(
     r"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([A-Za-z0-9+/= \t\r\n]*)^-----END CERTIFICATE-----[ \t\r]*$",
@@ -35,7 +33,7 @@ def bundle_text(
         text = inputs.text(path) or ""
         found = [each.group(0) for each in CERTIFICATE.finditer(text)]
         if found and _is_safe(inputs.status(path), uid):
-            return {TEXT: "\n".join((f"# {path}", *found, ""))}
+            return {CERTIFICATES: "\n".join((f"# {path}", *found, ""))}
     return {}
 
 

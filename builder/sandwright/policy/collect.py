@@ -12,30 +12,31 @@ import os
 import pwd
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError, UsageError
+from sandwright.git.layout import REPOSITORY
 from sandwright.inputs import InputTracker
-from sandwright.policy import nested, planted, spelling
+from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.git_repositories import Repositories, plain_content
+from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
-from sandwright.policy.installation import ask_installation, directories, writable_parts
+from sandwright.policy.installation import ask_installation, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
-from sandwright.policy.paths import MAX_LINKS, ancestors, below, folded, follow, is_inside, same_name
-from sandwright.policy.repositories import Repositories, plain_content
+from sandwright.policy.paths import ancestors, below, follow, followed, is_inside, same_name
 from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
 from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
-from sandwright.policy.worktree import linked_worktree
 from sandwright.questions import sockets_of
 
 MAX_TEXT = 1 << 20
@@ -78,19 +79,26 @@ def collect(
     for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
         if path != spelling.plain(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
-    facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], inputs=inputs)
+    entries = LiveEntries(inputs, facts)
+    facts = replace(facts, entries=entries)
     facts = replace(facts, account_home=_account_home(facts) if account else "")
-    facts = observe(facts, _named(policy, facts), inputs=inputs)
-    facts = replace(facts, named=tuple(sorted({path for path, _ in policy.named_paths(facts)})))
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
-    facts = observe(facts, facts.sockets, inputs=inputs)
-    facts = replace(facts, unsearchable=_unsearchable(facts, inputs))
+    facts = replace(facts, unsearchable=_unsearchable(policy, facts, inputs))
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, given, inputs))
-    facts = _with_reserved(policy, facts, inputs, None if environ is None else given, account=account)
+    facts = _with_reserved(policy, facts, entries, None if environ is None else given, account=account)
     facts = _with_installation(policy, facts, inputs)
-    return observe(facts, _protected(policy, facts), inputs=inputs)
+    for path in (*_always(facts), *_named(policy, facts), *_protected(policy, facts)):
+        look(path, facts)
+    return entries.recorded(facts)
+
+
+def _always(facts: HostFacts) -> Iterator[str]:
+    """Paths that every policy is about."""
+    yield from (facts.project, facts.home, facts.variables["CWD"], facts.tmp, *facts.sockets)
+    yield from (facts.variables["STATE"], facts.variables["CACHE"], *facts.installation)
+    yield from (rule.path for rule in reserved_rules(facts))
 
 
 def public_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -131,22 +139,21 @@ def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
     found = linked_worktree(project, home, facts.uid, inputs)
     paths = tuple(path for path in (found.directory, found.common) if path)
     wanted = [f"{path}{name}" for path in paths for name in ("", "/worktrees", "/modules", "/index")]
-    facts = replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
-    return observe(facts, wanted, inputs=inputs)
+    for path in wanted:
+        look(path, facts)
+    return replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
 
 
 def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
     """The facts with the parts of this program's installation that the policy would let be written."""
     ask_installation(inputs)
-    seen = observe(facts, directories(), inputs=inputs)
-    parts = writable_parts(seen, _writable_roots(policy, facts))
-    return replace(observe(facts, parts, inputs=inputs), installation=parts)
+    return replace(facts, installation=writable_parts(facts, _writable_roots(policy, facts)))
 
 
 def _with_reserved(
     policy: MergedPolicy,
     facts: HostFacts,
-    inputs: InputTracker,
+    entries: LiveEntries,
     environ: Mapping[str, str] | None,
     *,
     account: bool,
@@ -155,6 +162,7 @@ def _with_reserved(
 
     `environ` is somebody else's environment, whose directories are not made; None for this process's.
     """
+    inputs = entries.inputs
     if environ is not None:
         bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
         own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
@@ -164,7 +172,7 @@ def _with_reserved(
     for directory in places.hidden():
         with contextlib.suppress(HostError):
             places.private(directory)
-        inputs.forget(directory)
+        entries.forget(directory)
     inputs.ask_all(("variable", name) for name in (*places.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
@@ -177,8 +185,8 @@ def _with_reserved(
                     os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
                 else:
                     places.make(directory)
-            inputs.forget(directory)
-    return observe(facts, found, inputs=inputs)
+            entries.forget(directory)
+    return facts
 
 
 def _with_trusted(
@@ -231,64 +239,82 @@ def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
     return replace(policy, facts=observe(policy.facts, [absolute]))
 
 
-def observe(facts: HostFacts, paths: Iterable[str], *, inputs: InputTracker | None = None) -> HostFacts:
+def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
     """The same facts, with what is at some absolute paths now, and on the way to them."""
-    looking = _Looking(facts, InputTracker() if inputs is None else inputs)
+    entries = LiveEntries(InputTracker(), facts)
+    looking = replace(facts, entries=entries)
     for path in paths:
-        looking.walk(path)
-    return facts.with_entries(looking.seen)
+        look(path, looking)
+    return entries.recorded(facts)
 
 
-class _Looking:
-    """A look at some paths, which asks the host once for each."""
+def look(path: str, facts: HostFacts) -> None:
+    """Look up what is at a path, and on the way to it."""
+    facts.kind(followed(path, facts)[0])
 
-    def __init__(self, facts: HostFacts, inputs: InputTracker) -> None:
-        self.seen: dict[str, HostEntry] = {}
-        self._looks = inputs
+
+class LiveEntries(Mapping[str, HostEntry]):
+    """The entries of this host: each is asked for when it is first looked up, and recorded.
+
+    A link whose directory stores its name otherwise (`stored_name`) leads to the stored name.
+    """
+
+    def __init__(self, inputs: InputTracker, facts: HostFacts) -> None:
+        """`facts` say which system it is, and what is known already."""
+        self.inputs = inputs
         self._facts = facts
-        self._known: dict[str, HostEntry | None] = {}
+        self._found: dict[str, HostEntry | None] = dict(facts.entries)
+        self._found.update(dict.fromkeys(facts.absent))
         self._names: dict[str, frozenset[str]] = {}
-        self._entry("/")
 
-    def walk(self, path: str) -> None:
-        """Look at a path and everything on the way to it, as the kernel goes."""
-        pending = [part for part in reversed(path.split("/")) if part]
-        current, links = "", 0
-        while pending:
-            part = pending.pop()
-            if part in (".", ".."):
-                current = current.rpartition("/")[0] if part == ".." else current
-                continue
-            candidate = folded(f"{current}/{part}", self._facts)
-            entry = self._entry(candidate)
-            if entry is None:
-                return
-            if entry.kind != "symlink":
-                current = candidate
-                continue
-            links += 1
-            if links > MAX_LINKS or spelling.undecodable(entry.target):
-                return  # nowhere, or where no policy can name it
-            pending += reversed([step for step in entry.target.split("/") if step])
-            current = "" if entry.target.startswith("/") else current
+    def __getitem__(self, path: str) -> HostEntry:
+        """What is at a path. Raise KeyError for nothing."""
+        found = self.get(path)
+        if found is None:
+            raise KeyError(path)
+        return found
 
-    def _entry(self, path: str) -> HostEntry | None:
-        if path not in self._known:
-            kind = self._looks.kind(path)
-            entry = kind and HostEntry(kind, self._looks.link(path) or "")
-            if entry is not None and path != "/" and self._facts.os == "darwin":
-                stored = self._stored(path)
-                entry = entry if stored is None else HostEntry("symlink", stored)
-            self._known[path] = entry
-            if entry is not None:
-                self.seen[path] = entry
-        return self._known[path]
+    def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
+        """What is at a path, None for nothing. Below what is no directory nothing has to be asked."""
+        if path not in self._found:
+            above = path.rpartition("/")[0] or "/"
+            holds = path == "/" or ((found := self.get(above)) is not None and found.kind == "directory")
+            if not holds or spelling.undecodable(path):  # which no policy can name
+                return None
+            self._found[path] = self._look(path)
+        return self._found[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path, found in self._found.items() if found is not None)
+
+    def __len__(self) -> int:
+        return sum(found is not None for found in self._found.values())
+
+    def forget(self, path: str) -> None:
+        """Look again at a path, what is above it and what is in it, as we made it since."""
+        self.inputs.forget(path)
+        for each in [each for each in self._found if is_inside(each, path) or is_inside(path, each)]:
+            del self._found[each]
+
+    def recorded(self, facts: HostFacts) -> HostFacts:
+        """The facts with all that was looked up."""
+        found = {path: entry for path, entry in self._found.items() if entry is not None}
+        absent = sorted(path for path, entry in self._found.items() if entry is None)
+        return replace(facts, entries=found, absent=tuple(absent))
+
+    def _look(self, path: str) -> HostEntry | None:
+        kind = self.inputs.kind(path)
+        entry = kind and HostEntry(kind, self.inputs.link(path) or "")
+        if entry is not None and path != "/" and self._facts.os == "darwin":
+            stored = self._stored(path)
+            entry = entry if stored is None else HostEntry("symlink", stored)
+        return entry
 
     def _stored(self, path: str) -> str | None:
         """The name that a path's directory stores for it, None when it is the same."""
         parent, _, name = path.rpartition("/")
         if parent not in self._names:
-            listed = self._looks.ask("listing", parent or "/")
+            listed = self.inputs.ask("listing", parent or "/")
             self._names[parent] = frozenset(each.removesuffix("/") for each in listed)
         stored = stored_name(name, self._names[parent], same_name(self._facts))
         return stored if stored != name else None
@@ -396,11 +422,12 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
     return tuple(path for path in paths if path == spelling.plain(path))
 
 
-def _unsearchable(facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
+def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
     """Directories of other users that root can't pass without capabilities; nobody else sees into any."""
     if facts.os != "linux" or facts.uid != 0:
         return ()
-    above = {each for path in (*facts.named, *facts.sockets) for each in ancestors(path)}
+    named = (path for path, _ in policy.named_paths(facts))
+    above = {each for path in (*named, *facts.sockets) for each in ancestors(path)}
     folders = sorted(path for path in above if facts.kind(path) == "directory")
     return tuple(path for path in folders if not is_passable(path, inputs))
 
@@ -489,5 +516,5 @@ def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     roots = [*_writable(policy, facts), *([facts.account_home] if facts.account_home else [])]
     found = [below(root, name) for root in roots for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
-    found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
-    return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]
+    found += [f"{git}/{name}" for git in facts.git_directories for name in (*inside, ".git")]
+    return [*found, *facts.autorun, *facts.git_files, *(f"{facts.project}/{name}" for name in REPOSITORY)]

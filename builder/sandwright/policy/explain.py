@@ -12,7 +12,7 @@ from typing import Literal
 from sandwright.errors import UsageError
 from sandwright.policy import hosts, values
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.gitfiles import CONFIGURATION
+from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule

@@ -7,7 +7,7 @@ made and tested on Linux, and the same policy with the same facts gives the same
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -15,9 +15,9 @@ from sandwright.documents import strictjson
 from sandwright.documents.decode import decode
 from sandwright.documents.document import without_positions
 from sandwright.documents.model import ValueCheck
-from sandwright.errors import DocumentError, Problem
+from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.policy import spelling
-from sandwright.questions import EntryKind
+from sandwright.questions import EntryKind, is_process
 
 System = Literal["linux", "darwin"]
 
@@ -70,6 +70,36 @@ class HostEntry:
     target: str = ""
 
 
+class RecordedEntries(dict[str, HostEntry]):
+    """The entries of a recording, which refuses to answer what was not recorded.
+
+    A plain dict says instead that nothing is there, which fits facts that somebody made up.
+    """
+
+    def __init__(self, entries: Mapping[str, HostEntry], absent: Collection[str]) -> None:
+        """`absent` are the paths at which nothing was."""
+        super().__init__(entries)
+        self._absent = frozenset(absent)
+
+    def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
+        """What is at a path, None for nothing. Raise UsageError for a path of which nothing was recorded."""
+        if path not in self and not is_known(path, self, self._absent):
+            raise UsageError(
+                f"the facts say nothing of {path}: record them again with `sandwright facts` on their host"
+            )
+        return super().get(path)
+
+
+def is_known(path: str, entries: Mapping[str, HostEntry], absent: Collection[str]) -> bool:
+    """Whether a recording says what is at a path: also nothing, below what is absent or no directory."""
+    if path in absent or path in entries or is_process(path) or spelling.undecodable(path):
+        return True
+    above = path.rpartition("/")[0] or "/"
+    if path == above or (above in entries and entries[above].kind == "directory"):
+        return False
+    return above in entries or is_known(above, entries, absent)
+
+
 def _entry(value: object) -> HostEntry:
     match value:
         case ["symlink", str(target)] if target:
@@ -104,6 +134,10 @@ def _bytes(number: int) -> int:
 
 
 PlainPath = Annotated[str, ValueCheck(_plain_path)]
+CERTIFICATES = "network.ca"
+"""The key of the authorities' certificates in `texts`. The first line is `# PATH`, the rest certificates."""
+
+TextName = Annotated[str, ValueCheck(lambda name: name if name == CERTIFICATES else _plain_path(name))]
 PathOrNone = Annotated[str, ValueCheck(lambda path: path and _plain_path(path))]
 UserName = Annotated[str, ValueCheck(_user_name)]
 UserId = Annotated[int, ValueCheck(_user_id)]
@@ -115,8 +149,10 @@ class HostFacts:
     """One host, as far as one policy looks at it.
 
     `entries` holds what was found at the paths that matter, and at the directories and links on the way to
-    them; what is not in it does not exist. `tmp` is the temporary directory as the sandboxed program sees it:
-    `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't put one in another's place.
+    them, `absent` those at which nothing was. Read from a file, facts with `absent` answer for nothing else;
+    other facts say of everything else that it does not exist. `tmp` is the temporary directory as the
+    sandboxed program sees it: `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't
+    put one in another's place.
     `environment` holds the variables that paths of the policy use, never a secret. `autorun` are the
     paths that are protected since something is there already (`policy.nested`). `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
@@ -130,8 +166,8 @@ class HostFacts:
     `reserved_readonly` are sandwright's own directories where the environment names others than those below
     the home (`policy.reserved`), `trusted` those of images and engines (`policy.trusted`). `account_home` is
     the home that the account has, where HOME is another: what is denied below `~` is denied there, too.
-    `unsearchable` are, where root looked, directories on the way to `named`
-    paths and `sockets` that root can't pass without capabilities, as other users closed them.
+    `unsearchable` are, where root looked, directories on the way to paths that
+    the policy names, and to `sockets`, that root can't pass without capabilities, as other users closed them.
     `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 when
     nobody knows, and `controllers` what control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
     """
@@ -157,16 +193,16 @@ class HostFacts:
     git_directories: tuple[PlainPath, ...] = ()
     git_files: Mapping[PlainPath, str] = field(default_factory=dict)
     sockets: tuple[PlainPath, ...] = ()
-    texts: Mapping[PlainPath, str] = field(default_factory=dict)
+    texts: Mapping[TextName, str] = field(default_factory=dict)
     installation: tuple[PlainPath, ...] = ()
     reserved_hidden: tuple[PlainPath, ...] = ()
     reserved_readonly: tuple[PlainPath, ...] = ()
     trusted: tuple[PlainPath, ...] = ()
     account_home: PathOrNone = ""
-    named: tuple[PlainPath, ...] = ()
     git_worktree: tuple[PlainPath, ...] = ()
     git_worktree_fault: str = ""
     unsearchable: tuple[PlainPath, ...] = ()
+    absent: tuple[PlainPath, ...] = ()
 
     @property
     def homes(self) -> tuple[str, ...]:
@@ -200,13 +236,22 @@ class HostFacts:
             return DARWIN_LINKS.get(path) if self.os == "darwin" else None
         return entry.target if entry.kind == "symlink" else None
 
+    def is_known(self, path: str) -> bool:
+        """Whether it was recorded what is at a path."""
+        return is_known(path, self.entries, frozenset(self.absent))
+
+    def closed(self) -> "HostFacts":
+        """The same facts, where nothing is at what was not recorded: for paths that anybody asks about."""
+        made_up = not isinstance(self.entries, RecordedEntries)
+        return self if made_up else replace(self, entries=dict(self.entries))
+
     def with_entries(self, entries: Mapping[str, HostEntry]) -> "HostFacts":
         """The same facts, and some more paths."""
         return replace(self, entries={**self.entries, **entries})
 
     def to_json(self) -> str:
         """The facts as JSON with sorted keys, for `from_json`."""
-        data = {"schema": SCHEMA, **asdict(self)}
+        data = {"schema": SCHEMA, **asdict(self.closed())}
         data["entries"] = {
             path: [entry.kind, entry.target] if entry.target else entry.kind
             for path, entry in self.entries.items()
@@ -227,4 +272,5 @@ class HostFacts:
             version = document.data.pop("schema", None)
             if version != SCHEMA:
                 document.refuse([(("schema",), f"must be {SCHEMA}, not {version!r}")])
-        return decode(cls, document)
+        found = decode(cls, document)
+        return replace(found, entries=RecordedEntries(found.entries, found.absent)) if found.absent else found

@@ -107,13 +107,18 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
         if granted or _changeable(place, tree.changes_host):
             raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
-    folders = os.pathsep.join(_folders(tree.changes_host))
-    for name in LAUNCHERS_PROGRAMS:
-        found = shutil.which(name, path=folders)
+    folders = list(_folders(tree.changes_host))
+    for name in process.listed(LAUNCHERS_PROGRAMS, folders):
+        found = shutil.which(name, path=os.pathsep.join(folders))
         if found is not None and _changeable(found, tree.changes_host):
             raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
+    folders_of: dict[str, str | None] = {}  # hundreds of modules are in a few directories
     for name, file in _modules():
-        if _changeable(file, tree.changes_host):
+        folder, _, base = file.rpartition("/")
+        if folder not in folders_of:
+            folders_of[folder] = process.leads(folder, tree.changes_host)
+        above = folders_of[folder]
+        if process.leads(base if above else file, tree.changes_host, above=above or "") is None:
             raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
 
 

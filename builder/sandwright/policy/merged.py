@@ -123,7 +123,7 @@ class MergedPolicy:
         """
         faults = Faults()
         for path, source in self.named_paths(facts):
-            if path not in facts.named:
+            if not facts.is_known(path):
                 faults.add(source, f"the facts lack {path}: record them again")
         faults.raise_any()
 

@@ -35,6 +35,9 @@ CaSource = Literal["host", "image"]
 TmpMode = Literal["private", "shared"]
 CloudMode = Literal["none", "readonly"]
 MappingMode = Literal["auto", "off", "required"]
+EngineName = Literal["docker", "podman"]
+"""An engine that runs sandboxes."""
+
 Outer = Literal["none", "docker", "podman"]
 
 SECCOMP_PROFILES = ("strict", "default", "build")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.policy import gitfiles, nested, planted, spelling
+from sandwright.policy import git_protection, nested, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
@@ -278,8 +278,8 @@ def protections(
         made = [
             Protection(tuple(kept), roots, excepted),
             Protection(_of_git(kept), facts.git_directories, excepted),
-            planted.protection(_of_git(kept), project, facts, excepted=excepted, rules=rules),
-            *gitfiles.protections(_of_git(kept), facts, excepted),
+            git_protection.bare_protection(_of_git(kept), project, facts, excepted=excepted, rules=rules),
+            *git_protection.protections(_of_git(kept), facts, excepted),
         ]
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)
@@ -292,7 +292,7 @@ def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettin
     """The names without those of Git's configuration, where a layer above theirs grants `config`."""
     granted = [each.source.rank for each in settings.items("filesystem.git") if each.value == "config"]
     for name in names:
-        if name.value not in gitfiles.CONFIGURATION or max(granted, default=-1) <= name.source.rank:
+        if name.value not in git_protection.CONFIGURATION or max(granted, default=-1) <= name.source.rank:
             yield name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sandwright.errors import UsageError
-from sandwright.policy import gitfiles, hosts, spelling, values, worktree
+from sandwright.policy import git_protection, git_worktree, hosts, spelling, values
 from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
@@ -129,14 +129,15 @@ def _filesystem(
     startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
+    protected = tuple(guarded(names, facts))
+    own = tuple(_own_files(files, facts.closed()))  # this checkout may be elsewhere than the recorded one
     closed = tuple(reserved_rules(facts))
     rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
     rules += rules_in_force(closed, before, facts)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
-        gitfiles.check(facts, before, tree)
+        git_protection.check(facts, before, tree)
     granted = [
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud", "git")
     ]
@@ -184,7 +185,7 @@ def _repository(
     settings: MergedSettings, rules: Sequence[PathRule], facts: HostFacts, faults: Faults
 ) -> list[PathRule]:
     """What is opened of a linked work tree's repository; nothing, with a fault, where a rule hides it."""
-    found = [*worktree.rules(facts, settings.items("filesystem.git"), faults)]
+    found = [*git_worktree.rules(facts, settings.items("filesystem.git"), faults)]
     before = PathRules(rules, key=same_name(facts)).deciding(found[0].path) if found else ()
     if before and before[0].kind == "deny":
         faults.add(

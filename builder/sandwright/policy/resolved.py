@@ -205,7 +205,7 @@ class ResolvedPolicy:
         relative one below the facts' `cwd`. Raise UsageError for a path that no file can have.
         """
         try:
-            return canonical(self.spelled(path), self.facts)
+            return canonical(self.spelled(path), self.facts.closed())
         except ValueError as error:
             raise UsageError(f"{quoted(path)}: {error}") from None
 
@@ -240,9 +240,10 @@ class ResolvedPolicy:
         rules = self.filesystem.tree.deciding(path)
         if not rules or rules[0].kind != "deny" or rules[0].origin != "listed":
             return False
+        if rules[0].source.layer.startswith("preset "):
+            return False
         home = self.canonical(self.facts.home)
-        of_host = rules[0].source.layer.startswith("preset ") or (home != "/root" and is_inside(path, home))
-        return not of_host
+        return home == "/root" or not is_inside(path, home)
 
     def grants_git(self, name: str) -> bool:
         """Whether `filesystem.git` has a grant."""

@@ -19,6 +19,7 @@ from sandwright.registry.failure import (
     refusal,
 )
 from sandwright.registry.reference import is_loopback, split_host
+from sandwright.registry.retries import TRANSIENT, UNTOUCHED
 from sandwright.registry.settings import RegistrySettings, server
 from sandwright.registry.transport import Body, ConnectionBroken, Response, Transport
 
@@ -26,9 +27,6 @@ T = TypeVar("T")
 
 MOST_REDIRECTS = 5
 LARGEST_REFUSAL = 64 << 10
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-_UNTOUCHED = frozenset({425, 429, 503})
-"""Statuses that mean the server did nothing, so that even a non-idempotent request can be retried."""
 
 
 @dataclass(frozen=True)
@@ -176,12 +174,12 @@ class RegistryClient:
                 if last or not request.again or problem.kind in ("untrusted", "plain"):
                     raise self._lost(request.asked, problem, number) from problem
             else:
-                passing = answer.status in (_PASSING if request.again else _UNTOUCHED)
+                passing = answer.status in (TRANSIENT if request.again else UNTOUCHED)
                 wish = answer.retry_after() if passing else 0.0
                 if not passing or answer.status in request.expect or last or wish > patience.longest:
                     return answer
                 answer.finish()
-            self.transport.wait(min(max(wish, patience.pause * 2 ** (number - 1)), patience.longest))
+            self.transport.wait(patience.backoff(number, wish))
         raise AssertionError
 
     def _lost(self, asked: RegistryOperation, problem: ConnectionBroken, attempts: int) -> RegistryError:

@@ -74,7 +74,7 @@ class Download:
                     raise RegistryError(
                         f"{self._request.asked}: {problem}; gave up at {reached}"
                     ) from problem
-                self._client.transport.wait(min(patience.pause * 2 ** (failures - 1), patience.longest))
+                self._client.transport.wait(patience.backoff(failures))
             whole = self._at == self._descriptor.size
             if whole and not self._is_right() and self._parts > 1 and not anew:
                 anew = True  # the parts may be of different files: fetch it again in one
@@ -138,8 +138,7 @@ class Download:
         self._credit.reach(self._at)
 
     def _check_speed(self, count: int, seconds: float) -> None:
-        patience = self._client.settings.patience
-        if seconds > patience.grace and count / seconds < patience.slowest:
+        if self._client.settings.patience.is_slow(count, seconds):
             raise ConnectionBroken(
                 f"it came with {count / seconds:.0f} bytes per second, which is too slow", "cut"
             )

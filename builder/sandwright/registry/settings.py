@@ -10,6 +10,7 @@ from sandwright import environment
 from sandwright.errors import UsageError
 from sandwright.registry.credentials import ANONYMOUS, CredentialSource
 from sandwright.registry.reference import HUB, is_loopback, split_host
+from sandwright.registry.retries import RetryPolicy
 
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 """The certificates that this host trusts; without the file, those of `certifi`."""
@@ -27,29 +28,6 @@ TOKEN_SERVERS: Mapping[str, str] = {
 
 TOKEN_SERVERS_VARIABLE = environment.TOKEN_SERVERS.name
 """More hosts, separated by commas or blanks, that logins may be sent to when a registry names them."""
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often and how long to try a server. All times are in seconds.
-
-    `reach` bounds the first contact, name resolution included. `connect` and `stall` bound the time without a
-    connection or a byte, `commit` the time without an answer to an upload. A transient failure is retried up
-    to `attempts` times, after a pause of `pause` that doubles each time. A server's Retry-After counts up to
-    `longest`. `slowest` is the minimum of bytes per second of a file, after `grace`; `answer` bounds the time
-    of a document.
-    """
-
-    reach: float = 5.0
-    connect: float = 5.0
-    stall: float = 30.0
-    commit: float = 300.0
-    attempts: int = 5
-    pause: float = 0.5
-    longest: float = 60.0
-    slowest: float = 8_000.0
-    grace: float = 60.0
-    answer: float = 60.0
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import requests
 import requests.utils
@@ -20,6 +19,7 @@ import sandwright
 from sandwright.registry.connections import Connections
 from sandwright.registry.failure import Cancelled, other_length, printable
 from sandwright.registry.reference import is_loopback
+from sandwright.registry.retries import causes, retry_after
 from sandwright.registry.settings import RegistrySettings
 
 CHUNK = 1 << 20
@@ -187,19 +187,13 @@ class Response:
         self._response.close()
 
     def retry_after(self) -> float:
-        """The seconds that the server asks to wait (RFC 9110, 10.2.3), or 0."""
-        wish = self.headers.get("Retry-After", "").strip()
-        if wish.isdecimal():
-            return float(wish[:9])
-        try:
-            return max(0.0, parsedate_to_datetime(wish).timestamp() - time.time())
-        except (ValueError, TypeError, OverflowError):
-            return 0.0
+        """The seconds that the server asks to wait, or 0."""
+        return retry_after(self.headers.get("Retry-After", ""))
 
 
 def broken(error: Exception) -> ConnectionBroken:
     """Translate an exception of `requests`, with its innermost reason."""
-    chain = list(_chain(error))
+    chain = list(causes(error))
     inner = chain[-1]
     reason = printable(str(inner)) or type(inner).__name__
     if (
@@ -228,16 +222,3 @@ _NOBODY = (
 def _plain(reason: str) -> str:
     """A reason without the number of the error, and what the libraries wrap it in."""
     return reason.rpartition("] ")[2].removesuffix(")")
-
-
-def _chain(error: Exception) -> Iterator[Exception]:
-    """The exception, and those that it was made of, the outermost first."""
-    current: Any = error
-    for _ in range(10):
-        yield current
-        inner = getattr(current, "reason", None)
-        if not isinstance(inner, Exception):
-            inner = next((each for each in getattr(current, "args", ()) if isinstance(each, Exception)), None)
-        if inner is None or inner is current:
-            return
-        current = inner

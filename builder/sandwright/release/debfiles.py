@@ -16,8 +16,8 @@ from pathlib import Path
 from sandwright.documents import strictjson
 from sandwright.image.cache import Cache
 from sandwright.image.deb import ExpectedDigest, open_package
-from sandwright.image.layout import on_disk
 from sandwright.image.lock import LockedPackage
+from sandwright.outputs import disk_errors
 from sandwright.release.contents import hashed
 from sandwright.release.licences import Licence, debian_licence
 from sandwright.rootfs.tar.entry import EntryKind
@@ -52,7 +52,7 @@ def deb_files(
         found = _read(kept)
         if found is None:
             found = _from_package(package, paths[package.sha256])
-            with on_disk(kept):
+            with disk_errors(kept):
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(kept, _encode(found))
         return found

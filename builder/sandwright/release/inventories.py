@@ -11,8 +11,8 @@ from pathlib import Path
 from sandwright.documents import strictjson
 from sandwright.image.build import Fetcher
 from sandwright.image.existing import ImageLayout
-from sandwright.image.layout import on_disk
 from sandwright.image.lock import Lock, LockedPackage
+from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
@@ -122,7 +122,7 @@ def _kept(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[F
 
 
 def _keep(directory: Path, made: str, documents: Mapping[str, Mapping[Format, bytes]]) -> None:
-    with on_disk(directory):
+    with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         sums = {}
         for platform, written in documents.items():

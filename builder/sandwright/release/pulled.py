@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from sandwright.image.layout import LAYOUT_FILE, on_disk
+from sandwright.image.layout import LAYOUT_FILE
+from sandwright.outputs import disk_errors
 from sandwright.rootfs.descriptor import OCI_INDEX, Descriptor
 
 
@@ -17,7 +18,7 @@ class PulledLayout:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with on_disk(path):
+        with disk_errors(path):
             path.mkdir(parents=True)
             (path / "oci-layout").write_bytes(LAYOUT_FILE)
 
@@ -34,7 +35,7 @@ class PulledLayout:
         """A file that is a blob when the `with` ends without an error."""
         target = self._blob(descriptor)
         part = target.with_name(f"{target.name}.part")
-        with on_disk(target):
+        with disk_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with part.open("w+b") as file:
                 yield file
@@ -44,7 +45,7 @@ class PulledLayout:
         """Write the layout's index, which names the image."""
         entry = {"mediaType": root.media_type, "digest": root.digest, "size": root.size}
         index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]}
-        with on_disk(self.path):
+        with disk_errors(self.path):
             (self.path / "index.json").write_text(json.dumps(index), encoding="utf-8")
 
     def _blob(self, descriptor: Descriptor) -> Path:

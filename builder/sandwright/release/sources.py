@@ -16,9 +16,9 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.definition import FILE, ImageDefinition
-from sandwright.image.layout import on_disk
 from sandwright.image.lock import Lock, load_lock
 from sandwright.image.lockfile import FILE as LOCK_FILE
+from sandwright.outputs import disk_errors
 from sandwright.rootfs.descriptor import canonical, strings
 
 SCHEMA = 1
@@ -85,7 +85,7 @@ def decode(raw: bytes, lock: bytes, where: str) -> Sources:
 
 def write(sources: Sources, directory: Path) -> None:
     """Write them into an empty directory. Raise HostError when that fails."""
-    with on_disk(directory):
+    with disk_errors(directory):
         for path, content in sources.files.items():
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sandwright.launcher.plan import AuthorityPlan, LaunchPlan
-from sandwright.policy.bundle import CERTIFICATE, TEXT
+from sandwright.policy.bundle import CERTIFICATE
+from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import BUNDLES
@@ -55,7 +56,7 @@ def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
 
 def authority_store(policy: ResolvedPolicy) -> list[Artifact]:
     """The host's certificates for Java, which takes no PEM; none where the sandbox can write the bundle."""
-    text = policy.facts.texts.get(TEXT, "") if _wanted(policy) else ""
+    text = policy.facts.texts.get(CERTIFICATES, "") if _wanted(policy) else ""
     path, _, certificates = text.removeprefix("# ").partition("\n")
     rules = (each for each in policy.filesystem.rules if each.writable and not each.private)
     written = any(is_inside(path, each.path) for each in rules)

@@ -12,7 +12,8 @@ from typing import Any
 from sandwright.documents.fields import RUNTIME
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.runtime.contract import PREFIX, RunAs, Start
+from sandwright.runtime.contract import RunAs, Start
+from sandwright.runtime.scratch import PREFIX
 
 Config = dict[str, Any]
 """A runtime configuration, as JSON has it."""

@@ -20,12 +20,12 @@ from typing import Any
 
 from sandwright import process
 from sandwright.host import MachineFacts
+from sandwright.render.bubblewrap import BwrapArguments
 from sandwright.runtime.bundles import prepare
 from sandwright.runtime.contract import Session, Start, Variant
-from sandwright.runtime.launch import Ended, launch
 from sandwright.runtime.oci import needs_emulator
+from sandwright.watchdog import Ended, run_bounded
 
-_ISOLATION = ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -81,7 +81,7 @@ class _BwrapSession:
         bundle = prepare(start, self.scratch)
         shutil.rmtree(bundle.directory)
         wrap = self._as_user if self.as_user else self._plain
-        return launch(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
+        return run_bounded(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
 
     def _plain(self, config: Mapping[str, Any]) -> list[str]:
         return ["env", "-i", process.which("bwrap"), *bwrap_words(config)]
@@ -104,47 +104,37 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
     What bubblewrap can't do is left out: sysfs, cgroup mounts and device nodes (it brings its own /dev),
     resource limits, and capabilities, of which it keeps none.
     """
-    run = config["process"]
-    user = run["user"]
-    words = [*_ISOLATION, "--uid", str(user["uid"]), "--gid", str(user["gid"])]
+    run, root = config["process"], config["root"]
+    bwrap = BwrapArguments().unshare("all", "user").supervise().drop_capabilities()
+    bwrap.user(run["user"]["uid"], run["user"]["gid"])
     if config.get("hostname"):
-        words += ["--hostname", config["hostname"]]
-    root = config["root"]
-    words += ["--ro-bind" if root.get("readonly") else "--bind", root["path"], "/"]
+        bwrap.hostname(config["hostname"])
+    bwrap.bind(root["path"], "/", writable=not root.get("readonly"))
     for mount in config.get("mounts", ()):
-        words += _mount(mount)
+        _mount(mount, bwrap)
     if root.get("readonly"):
-        words += ["--remount-ro", "/"]
-    for variable in run.get("env", ()):
-        name, _, value = variable.partition("=")
-        words += ["--setenv", name, value]
-    return [*words, "--chdir", run.get("cwd", "/"), "--", *run["args"]]
+        bwrap.remount_read_only("/")
+    variables = (each.partition("=") for each in run.get("env", ()))
+    bwrap.environment((name, value) for name, _, value in variables)
+    return bwrap.chdir(run.get("cwd", "/")).command(run["args"]).words
 
 
-def _mount(mount: Mapping[str, Any]) -> list[str]:
-    destination = mount["destination"]
-    options = mount.get("options", ())
+def _mount(mount: Mapping[str, Any], bwrap: BwrapArguments) -> None:
+    destination, options = mount["destination"], mount.get("options", ())
     if destination == "/dev":
-        return ["--dev", destination]
+        bwrap.dev(destination)
+        return
     if destination.startswith("/dev/"):
-        return []
+        return
     match mount.get("type"):
         case "proc":
-            return ["--proc", destination]
+            bwrap.proc(destination)
         case "tmpfs":
-            return _tmpfs(destination, options)
+            values = dict(option.split("=", 1) for option in options if "=" in option)
+            size = _size(values.get("size", ""))
+            bwrap.tmpfs(destination, mode=values.get("mode", "1777"), size=size or None)
         case "bind" | "none" | None if {"bind", "rbind"} & set(options):
-            return ["--ro-bind" if "ro" in options else "--bind", mount["source"], destination]
-        case _:
-            return []
-
-
-def _tmpfs(destination: str, options: Sequence[str]) -> list[str]:
-    values = dict(option.split("=", 1) for option in options if "=" in option)
-    words = ["--perms", values.get("mode", "1777")]
-    if size := _size(values.get("size", "")):
-        words += ["--size", str(size)]
-    return [*words, "--tmpfs", destination]
+            bwrap.bind(mount["source"], destination, writable="ro" not in options)
 
 
 def _size(text: str) -> int | None:

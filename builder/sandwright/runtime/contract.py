@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from sandwright.host import MachineFacts
-from sandwright.runtime.launch import Ended
-
-PREFIX = "sandwright-smoke-"
-"""What every name we give to a container, an image or a directory begins with."""
+from sandwright.watchdog import Ended
 
 WriteArchive = Callable[[BinaryIO, str], None]
 

@@ -1,4 +1,4 @@
-"""Docker, through its API: images are streamed to the daemon that DOCKER_HOST or the default socket names."""
+"""Docker: images are streamed to the daemon that DOCKER_HOST or the default socket names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.lazy import load
-from sandwright.runtime.contract import PREFIX, Session, Variant
+from sandwright.runtime.contract import Session, Variant
+from sandwright.runtime.engine import LABEL, EngineSession
+from sandwright.runtime.scratch import PREFIX
 
-LABEL = "sandwright.smoke"
-"""The label of every container we make; its value is the name of the run's temporary directory."""
+# The SDK takes longer to import than most starts by another runtime.
+_CONNECT = "sandwright.engines.docker:connect_docker"
+_DAEMON = "sandwright.engines.daemon:own_daemon"
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,11 @@ class DockerRuntime:
         stop: threading.Event,
     ) -> Iterator[Session]:
         """Connect; at the end remove what was loaded. Raise HostError when no daemon answers."""
-        # The SDK takes longer to import than most starts by another runtime.
-        own_daemon = load("sandwright.runtime.dockerd:own_daemon")
-        docker_client = load("sandwright.runtime.dockerd:docker_client")
         with (
-            own_daemon(scratch) if variant == _OWN else contextlib.nullcontext() as address,
-            docker_client(address) as client,
+            load(_DAEMON)(scratch) if variant == _OWN else contextlib.nullcontext() as address,
+            load(_CONNECT)(address) as engine,
         ):
-            session = load("sandwright.runtime.dockersession:DockerSession")(
-                client, scratch.parent.name, stop
-            )
+            session = EngineSession(engine, scratch.parent.name, stop)
             try:
                 yield session
             finally:
@@ -63,14 +61,8 @@ class DockerRuntime:
 
         A daemon of the run's own is one of its processes.
         """
-        with contextlib.suppress(HostError), load("sandwright.runtime.dockerd:docker_client")() as client:
-            for container in client.containers.list(
-                all=True, filters={"label": f"{LABEL}={scratch.parent.name}"}
-            ):
-                image = container.attrs["Config"]["Image"]
-                container.remove(force=True, v=True)
-                if image.startswith(PREFIX):
-                    client.images.remove(image, force=True)
+        with contextlib.suppress(HostError), load(_CONNECT)() as engine:
+            engine.remove_labelled(f"{LABEL}={scratch.parent.name}", images=f"localhost/{PREFIX}")
 
 
 DOCKER = DockerRuntime()

@@ -13,9 +13,9 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config, prepare, read_config, root_of
-from sandwright.runtime.contract import PREFIX, Session, Start, Variant
-from sandwright.runtime.launch import Ended, launch
-from sandwright.runtime.scratch import state_directory
+from sandwright.runtime.contract import Session, Start, Variant
+from sandwright.runtime.scratch import PREFIX, state_directory
+from sandwright.watchdog import Ended, run_bounded
 
 _CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _LAYER = """
@@ -98,7 +98,7 @@ class _OciSession:
             if layered:
                 own_layer = ("unshare", "--mount", "sh", "-c", _LAYER, "sh")
                 command = (*own_layer, str(self._layer), str(_shared_root(start)), *command)
-            return launch(command, limit=start.limit, stop=self.stop, env=start.environment)
+            return run_bounded(command, limit=start.limit, stop=self.stop, env=start.environment)
         finally:
             self._remove(bundle.id)
             shutil.rmtree(bundle.directory, ignore_errors=True)

@@ -13,13 +13,13 @@ from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import SandboxRuntime, Start, Variant
-from sandwright.runtime.launch import base_environment
 from sandwright.runtime.probe import PROBE
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.probe_image import FORBIDDEN, PROGRAM, probe_subject
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Trial
 from sandwright.setup.requirements import how_to_get
+from sandwright.watchdog import base_environment
 
 LIMIT = 20.0
 """Seconds for one start of the probe."""

@@ -8,8 +8,8 @@ import tarfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sandwright.engines.archive import archive_member, write_docker_archive
 from sandwright.runtime.contract import StartableImage
-from sandwright.runtime.docker_archive import archive_member, write_docker_archive
 from sandwright.runtime.probe import PROBE
 
 PROGRAM = "probe"

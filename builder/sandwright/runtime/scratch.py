@@ -13,7 +13,9 @@ from pathlib import Path
 
 from sandwright import places, process
 from sandwright.errors import HostError
-from sandwright.runtime.contract import PREFIX
+
+PREFIX = "sandwright-smoke-"
+"""What every name we give to a container, an image or a directory begins with."""
 
 RECORDS = "scratch"
 """The directory of the records, where no sandbox writes (`sandwright.places`)."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts
 from sandwright.progress import Progress
-from sandwright.runtime.processes import end_all
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import forget, stale_directories, unmount_below
+from sandwright.watchdog import end_all
 
 
 def sweep(host: MachineFacts, progress: Progress) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sandwright.runtime.launch import Ended
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, line
+from sandwright.watchdog import Ended
 
 STATUS = 42
 """The exit status of the probe; it must come through."""

@@ -19,16 +19,21 @@ from sandwright.seccomp.model import U32, ArgumentComparison, SeccompRule
 T = TypeVar("T")
 
 
+@functools.cache
 def profile(name: str) -> CatalogueProfile:
-    """One of the shipped profiles. Raise KeyError when there is none of this name."""
-    return profiles()[name]
+    """A shipped profile, read without the others. Raise KeyError when there is none of this name."""
+    return read_profiles(_shipped("profiles.yaml"), _groups(), name)[name]
 
 
 @functools.cache
 def profiles() -> Mapping[str, CatalogueProfile]:
     """The shipped profiles by name, in the order of their file."""
-    groups = read_groups(_shipped("groups.yaml"))
-    return MappingProxyType(read_profiles(_shipped("profiles.yaml"), groups))
+    return MappingProxyType(read_profiles(_shipped("profiles.yaml"), _groups()))
+
+
+@functools.cache
+def _groups() -> Mapping[str, SyscallGroup]:
+    return read_groups(_shipped("groups.yaml"))
 
 
 def read_groups(document: Document) -> Mapping[str, SyscallGroup]:
@@ -40,12 +45,28 @@ def read_groups(document: Document) -> Mapping[str, SyscallGroup]:
     }
 
 
-def read_profiles(document: Document, groups: Mapping[str, SyscallGroup]) -> Mapping[str, CatalogueProfile]:
-    """The profiles of a document. One that extends another comes after it. Raise as `read_groups` does."""
+def read_profiles(
+    document: Document, groups: Mapping[str, SyscallGroup], wanted: str = ""
+) -> Mapping[str, CatalogueProfile]:
+    """The profiles of a document. One that extends another comes after it. Raise as `read_groups` does.
+
+    `wanted`: only the one of this name, and those that it extends.
+    """
     reader = _Reader(document)
     found: dict[str, CatalogueProfile] = {}
-    for name in reader.mapping(("profiles",), reader.top("profiles")):
+    listed = reader.mapping(("profiles",), reader.top("profiles"))
+    for name in _extended(listed, wanted) if wanted else listed:
         found[name] = reader.profile(name, ("profiles", name), groups, found)
+    return found
+
+
+def _extended(profiles: dict[str, Value], name: str) -> list[str]:
+    """The names of a profile and of those that it extends, the first one first."""
+    found: list[str] = []
+    while name in profiles and name not in found:
+        found.insert(0, name)
+        own = profiles[name]
+        name = str(own.get("extends")) if isinstance(own, dict) else ""
     return found
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sandwright.git import config
 from sandwright.inputs import InputTracker
-from sandwright.policy import gitconfig
 from sandwright.policy.resolved import ResolvedPolicy
 
 NEEDS = ("aider",)
@@ -47,7 +47,7 @@ def unsigned(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) ->
     """
     found: dict[str, str] = {}
     for path in _files(policy, own_root=own_root) if policy.facts.git_directories else ():
-        found.update(gitconfig.settings(inputs.text(path) or ""))
+        found.update(config.settings(inputs.text(path) or ""))
     what = [name for key, name in _SIGNED.items() if found.get(key, "false").lower() not in _FALSE]
     form = found.get("gpg.format", "openpgp").lower()
     socket = _AGENTS.get(form, _AGENTS["openpgp"])
@@ -65,8 +65,8 @@ def unsigned(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) ->
 
 def _named(policy: ResolvedPolicy, inputs: InputTracker, *, own_root: bool) -> Iterator[str]:
     for path in _files(policy, own_root=own_root):
-        for key, value in gitconfig.settings(inputs.text(path) or ""):
-            if gitconfig.is_include(key):
+        for key, value in config.settings(inputs.text(path) or ""):
+            if config.is_include(key):
                 yield from _KEYS
             elif value:
                 yield key

@@ -12,7 +12,7 @@ from sandwright.errors import DocumentError
 from sandwright.inputs import InputTracker
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
-from sandwright.policy.loosening import considered, loosenings, trusted
+from sandwright.policy.loosening import Loosening, considered, loosenings, trusted
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
@@ -36,8 +36,11 @@ def loosened(
     def here(each: MergedPolicy) -> ResolvedPolicy:
         return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
 
-    ours = here(considered(policy))
-    found = loosenings(ours, _resolved(trusted(policy), here), remote=registry.remote(ours.methods))
+    mine, others = considered(policy), trusted(policy)
+    found: tuple[Loosening, ...] = ()
+    if all(mine.layers != each.layers for each in others):  # nothing is looser than itself
+        ours = here(mine)
+        found = loosenings(ours, _resolved(others, here), remote=registry.remote(ours.methods))
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
     place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads

@@ -408,5 +408,5 @@ def _ask_program(inputs: InputTracker) -> None:
     ]
     folders = {str(Path(file).parent): None for file in files if file}
     more = (*package.glob("*/programs/*"), package / "policy/presets", *(data_path(room) for room in _ROOMS))
-    below = (each for folder in more for each in (folder, *folder.rglob("*")) if each.is_dir())
-    inputs.ask("tree", *folders, *(str(each) for each in below if each.name != "__pycache__"))
+    below = (each for folder in more for each, _, _ in os.walk(folder))
+    inputs.ask("tree", *folders, *(each for each in below if not each.endswith("/__pycache__")))

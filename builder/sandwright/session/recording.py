@@ -6,8 +6,10 @@ The launcher writes `file` when all has ended; nothing inside can reach it (`lau
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sandwright.egress.log import ProxyDecision
+if TYPE_CHECKING:
+    from sandwright.egress.log import ProxyDecision
 
 
 @dataclass(slots=True)

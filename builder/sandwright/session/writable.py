@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.policy import gitfiles
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.declaration import Declaration
+from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
@@ -42,7 +42,7 @@ def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
 
 def _names(resolved: ResolvedPolicy, protected: list[str]) -> Iterator[ProtectedName]:
     worktree = resolved.facts.git_worktree
-    opened = gitfiles.CONFIGURATION if resolved.grants_git("config") else ()
+    opened = CONFIGURATION if resolved.grants_git("config") else ()
     states = [f"{worktree[1]}/{name}".lstrip("/") for name in _STATES] if worktree else []
     git = git_directories(resolved)
     configuration = [f"{each}/{name}".lstrip("/") for each in git for name in map(_last, opened)]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import githistory
 from sandwright.documents.document import Document, Position
+from sandwright.git import history
 from sandwright.policy.load import Layer
 from sandwright.policy.secretnames import why_secret
 from sandwright.session.request import RunRequest
@@ -41,9 +41,9 @@ def origin(layers: Sequence[Layer], request: RunRequest) -> PolicyOrigin:
 
 
 def _commit(layer: Layer, content: bytes) -> str:
-    if layer.file is None or not (commit := githistory.head(Path(layer.file).parent)):
+    if layer.file is None or not (commit := history.head(Path(layer.file).parent)):
         return ""
-    same = githistory.is_committed(Path(layer.file), content)
+    same = history.is_committed(Path(layer.file), content)
     return f"{commit}, {'which has this policy' if same else 'which has another policy, or none'}"
 
 

@@ -13,12 +13,13 @@ import select
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 
 from sandwright import process
+from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
@@ -199,9 +200,7 @@ def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
         yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
         with contextlib.suppress(BrokenPipeError):
             started.stdin.close()
-        until = time.monotonic() + LIMIT
-        while started.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        process.ended_within(started.poll, LIMIT)
 
 
 def _outside(given: Bridging, talk: _Talk) -> ProbeOutcome:
@@ -244,39 +243,40 @@ def _looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
 
 def _engine_looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
     """What an engine tells of the container and of its image, and the image's layers themselves."""
-    engine, session = given.subject.method, given.sandbox.environment[SESSION.name]
+    engine = EngineClient(given.subject.method)
 
-    def said(*words: str) -> bytes:
-        result = process.run(engine, *words, check=False, timeout=_ENGINE)
+    def output(*words: str) -> bytes:
+        result = engine.ask(*words, check=False, timeout=_ENGINE)
         return result.stdout + result.stderr.encode()
 
-    labelled = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
-    containers = said(*labelled).decode().split()
-    looked.append(f"{engine} inspect, logs and diff of {len(containers)} containers")
+    session = given.sandbox.environment[SESSION.name]
+    containers = engine.containers(f"sandwright.session={session}", timeout=_ENGINE)
+    looked.append(f"{engine.name} inspect, logs and diff of {len(containers)} containers")
     if not containers:
-        yield engine, "no container was found to look at"
+        yield engine.name, "no container was found to look at"
     for each in containers:
-        for words in (("inspect", each), ("logs", each), ("diff", each)):
-            if given.needle in said(*words):
-                yield engine, " ".join(words)
-        image = said("inspect", "--format", "{{.Image}}", each).decode().strip()
-        looked.append(f"{engine} history and layers of its image")
-        for more in (("history", "--no-trunc", image), ("image", "inspect", image)):
-            if given.needle in said(*more):
-                yield engine, " ".join(more)
-        if _streamed(given.needle, engine, "save", image):
-            yield engine, "a layer of its image"
+        image = output("inspect", "--format", "{{.Image}}", each).decode().strip()
+        looked.append(f"{engine.name} history and layers of its image")
+        for words in (
+            *(("inspect", each), ("logs", each), ("diff", each)),
+            *(("history", "--no-trunc", image), ("image", "inspect", image)),
+        ):
+            if given.needle in output(*words):
+                yield engine.name, " ".join(words)
+        if _streamed(given.needle, engine.save_stream(image)):
+            yield engine.name, "a layer of its image"
 
 
-def _streamed(needle: bytes, *argv: str) -> bool:
-    """Whether a program's output holds something, read as it comes."""
+def _streamed(needle: bytes, pieces: Generator[bytes, None, None]) -> bool:
+    """Whether the pieces of a stream, which come for a time, hold something."""
     held, until = b"", time.monotonic() + LIMIT
-    with process.start(*argv) as started:
-        assert started.stdout is not None
-        while time.monotonic() < until and (more := started.stdout.read(1 << 20)):
-            held = held[-len(needle) :] + more
+    with contextlib.closing(pieces):
+        for piece in pieces:
+            held = held[-len(needle) :] + piece
             if needle in held:
                 return True
+            if time.monotonic() > until:
+                break
     return False
 
 

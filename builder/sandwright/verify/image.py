@@ -12,17 +12,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandwright import process
+from sandwright.engines.archive import empty_image
+from sandwright.engines.client import EngineClient
 from sandwright.environment import ROOTFS
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
-from sandwright.runtime.empty_image import empty_image
 from sandwright.verify.account import share_fixture
 from sandwright.verify.fixture import Fixture
 
-_LIMIT = 60.0
 _PROGRAMS = (
     "/usr", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ld.so.cache",
     "/etc/java-17-openjdk", "/etc/maven", "/etc/vim", "/etc/localtime",
@@ -99,11 +98,12 @@ def _engine_image(engine: str, policy: ResolvedPolicy, programs: HostPrograms) -
     """Give the engine an empty image where it doesn't have the policy's, and take it away again."""
     environment = registry.backend(engine).environment(policy)
     names = (f"sandwright/{policy.image}:latest", policy.image)
-    if any(process.run(engine, "image", "inspect", each, check=False, timeout=_LIMIT) for each in names):
+    client = EngineClient(engine)
+    if any(client.image_id(each) for each in names):
         yield Provision(environment=environment)
         return
     platform, links = policy.facts.platform, programs.links
-    with empty_image(engine, platform, purpose="verify", links=links) as reference:
+    with empty_image(client, platform, purpose="verify", links=links) as reference:
         note = f"{engine}: on an image of empty directories, as it does not have {policy.image}"
         settings = programs.settings if programs.directories else ()
         yield Provision((f"image={reference}", *settings), environment, (note,))

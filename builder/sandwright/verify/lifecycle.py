@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from sandwright import process
+from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION
 from sandwright.errors import CommandFailed
 from sandwright.launcher.plan import parse_plan
@@ -182,9 +183,7 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
             yield _arguments(runs, why=why)
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, number)
-        until = time.monotonic() + GRACE
-        while started.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        process.ended_within(started.poll, GRACE)
         left = _left(runs)
     if not alive:
         yield _undecided(runs, name, about, why)
@@ -341,9 +340,9 @@ def _remains(runs: Runs) -> Iterator[str]:
         yield from (f"mount {point}" for point in points if point.startswith(f"{fixture.root}/"))
     if engine := runs.subject.engine:
         session = runs.sandbox.environment[SESSION.name]
-        asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
-        left = process.run(engine, *asked, timeout=START, check=False).text.split()
-        yield from (f"container {each}" for each in left)
+        with contextlib.suppress(CommandFailed):
+            left = EngineClient(engine).containers(f"sandwright.session={session}", timeout=START)
+            yield from (f"container {each}" for each in left)
     yield from (f"file {each}" for each in sorted(fixture.state.glob("sandwright/runs/*")))
 
 

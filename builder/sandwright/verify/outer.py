@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
@@ -33,10 +34,9 @@ _ASKING = 30.0
 class _Seen:
     """A running container: its engine, its name, and its first process on the host."""
 
-    engine: str
+    engine: EngineClient
     name: str
     pid: int
-    environment: Mapping[str, str]
 
     def status(self) -> dict[str, str]:
         return _status(Path(f"/proc/{self.pid}/status"))
@@ -52,8 +52,7 @@ class _Seen:
 
     def beside(self, *words: str) -> process.Result:
         """A program of the container's own, started beside the sandbox, under the same filter and rights."""
-        argv = (self.engine, "exec", self.name, "/bin/busybox", *words)
-        return process.run(*argv, env=self.environment, check=False, timeout=_ASKING)
+        return self.engine.exec(self.name, "/bin/busybox", *words, timeout=_ASKING)
 
 
 def outer(runs: Runs) -> Iterator[ProbeOutcome]:
@@ -72,25 +71,20 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 started.terminate()
-            until = time.monotonic() + START
-            while started.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
+            process.ended_within(started.poll, START)
 
 
 def _found(runs: Runs) -> _Seen | None:
     """The container of this session, once runsc has started more processes in it."""
-    engine, environment = runs.subject.policy.outer, runs.sandbox.environment
-    label = f"label=sandwright.session={environment[SESSION.name]}"
+    environment = runs.sandbox.environment
+    engine = EngineClient(runs.subject.policy.outer, environment)
     until = time.monotonic() + START
     while time.monotonic() < until:
-        listed = process.run(
-            engine, "ps", "--filter", label, "--format", "{{.Names}}", env=environment, timeout=_ASKING
-        )
-        for name in listed.text.split():
-            asked = ("inspect", "--format", "{{.State.Pid}}", name)
-            pid = process.run(engine, *asked, env=environment, check=False, timeout=_ASKING).text
-            if pid.isdigit() and pid != "0" and _inside(int(pid)):
-                return _Seen(engine, name, int(pid), environment)
+        label = f"sandwright.session={environment[SESSION.name]}"
+        for name in engine.containers(label, running=True, timeout=_ASKING):
+            pid = engine.first_process(name)
+            if pid and _inside(pid):
+                return _Seen(engine, name, pid)
         time.sleep(0.1)
     return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,9 +108,7 @@ def unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
 
 def await_end(poll: Callable[[], int | None]) -> None:
     """Give a launcher that has closed its output a moment to end, so that it is known how it did."""
-    until = time.monotonic() + _ENDING
-    while poll() is None and time.monotonic() < until:
-        time.sleep(0.01)
+    process.ended_within(poll, _ENDING)
 
 
 @contextlib.contextmanager

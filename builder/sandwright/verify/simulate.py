@@ -63,6 +63,7 @@ def as_macos(facts: HostFacts) -> HostFacts:
         platform=f"darwin/{facts.platform.partition('/')[2]}",
         tmp="/private/var/folders/zz/sandwright/T",
         entries=entries,
+        absent=tuple(map(_private, facts.absent)),
         autorun=tuple(map(_private, facts.autorun)),
         git_directories=tuple(map(_private, facts.git_directories)),
         git_files={_private(path): why for path, why in facts.git_files.items()},

@@ -9,7 +9,7 @@ from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import is_inside
+from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import covering
 from sandwright.render.mounts import Mount, MountPlan, Root
@@ -98,11 +98,16 @@ class Enclosure(ReadBack):
             return MethodVerdict(allowed=False, because=because)
         place = self._place(access.mount)
         allowed = access.writable if asked.kind == "write" else access.readable
-        missing = next((path for path in self.absent if is_inside(access.path, path)), None)
-        if missing and facts.kind(missing) is None and allowed and asked.kind != "write":
+        missing = allowed and asked.kind != "write" and self._absent_at(access.path)
+        if missing and facts.kind(missing) is None:
             because = f"{missing} does not exist, and {NOT_STARTED}"
             return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
         return MethodVerdict(allowed, access.because, place, access.mount.target)
+
+    def _absent_at(self, path: str) -> str:
+        """The path of `absent` that this one is, or is in, the uppermost if there are several."""
+        above = (each for each in reversed((path, *ancestors(path))) if each in self.absent)
+        return next(above, "") if self.absent else ""
 
     def _on(self, facts: HostFacts) -> Mounts:
         """The mounts on a host; made once, as questions come by the thousand."""

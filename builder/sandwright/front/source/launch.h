@@ -27,7 +27,8 @@ bool contains(const struct strv *words, const char *word);
 DIR *open_directory(int above, const char *path);
 struct dirent *next_entry(DIR *entries); /* NULL at the end, where it closes it, and for NULL */
 
-/* scan.c: whether the report after a run would have nothing to say. `since`: nanoseconds, of the file systems' clock */
+/* scan.c: whether the report after a run would have nothing to say, or a signal says not to look. `since`: nanoseconds, of the file
+ * systems' clock */
 bool nothing_to_report(const struct entry *entry, long long since);
 
 static inline long long nanoseconds(struct timespec time)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,15 +89,27 @@ static _Noreturn void scan_all(void)
 bool nothing_to_report(const struct entry *of, long long from)
 {
     int status = 1, ends[2];
+    sigset_t signals;
     entry = of;
     since = from;
+    sigemptyset(&signals);
+    for (size_t index = 0; index < 3; index++)
+        sigaddset(&signals, (int[]){SIGHUP, SIGINT, SIGTERM}[index]);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    while (sigtimedwait(&signals, NULL, &(struct timespec){0}) > 0) /* for the command, which has ended */
+        ;
     pid_t child = pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork(); /* a file system may never answer */
-    if (child == 0)
+    if (child == 0) {
+        for (int file = 0; file < 3; file++) /* whoever reads to their end would wait, too */
+            close(file);
         scan_all();
+    }
     close(ends[1]);
-    if (child > 0 && poll(&(struct pollfd){.fd = ends[0]}, 1, PATIENCE) != 1)
+    struct pollfd awaited[] = {{.fd = ends[0]}, {.fd = signalfd(-1, &signals, SFD_CLOEXEC), .events = POLLIN}};
+    int ready = child < 0 ? 0 : poll(awaited, 2, PATIENCE);
+    if (child > 0 && (ready == 0 || awaited[1].revents != 0))
         kill(child, SIGKILL);
     else if (child > 0)
         waitpid(child, &status, 0);
-    return status == 0;
+    return status == 0 || (ready > 0 && awaited[1].revents != 0);
 }

@@ -10,7 +10,6 @@ don't have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import assert_never
 
 from sandwright.methods.bwrap.launch import BPF, GITIGNORES, bwrap_launcher, ignored_places
@@ -18,6 +17,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
+from sandwright.render.bubblewrap import BwrapArguments
 from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
 from sandwright.render.hostnames import name_artifacts, name_places
@@ -34,7 +34,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     port that leads to the proxy is brought in, when `launch` asks for it, by whoever runs the session.
     """
     plan = mount_plan(policy, root="host", user_namespace=True)
-    arguments = tuple(bwrap_arguments(policy, plan))
+    arguments = bwrap_arguments(policy, plan)
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     args = Artifact("args", content, "bubblewrap's arguments, for --args")
     capabilities = _capabilities(policy)
@@ -46,45 +46,38 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
 
 
-def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
+def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
     """The arguments, without the program's name and the command."""
-    yield from _namespaces(policy)
-    yield from _process(policy)
+    bwrap = BwrapArguments()
+    _namespaces(policy, bwrap)
     for mount in plan.mounts:
-        yield from _mount(mount)
+        _mount(mount, bwrap)
         if mount.kind == "proc":
-            yield from _kernel_settings()
+            _kernel_settings(bwrap)
     for cover in plan.covers:
-        yield from _cover(cover)
+        _cover(cover, bwrap)
     for number, path in enumerate(ignored_places(policy, plan)):
-        yield from ("--perms", GITIGNORE, "--file", str(GITIGNORES + number), f"{path}/.gitignore")
+        bwrap.file(GITIGNORES + number, f"{path}/.gitignore", mode=GITIGNORE)
     for mount in plan.mounts:
         if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
-            yield from ("--remount-ro", mount.target)
+            bwrap.remount_read_only(mount.target)
     for cover in plan.covers:
         if cover.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
-            yield from ("--remount-ro", cover.path)
-    yield from ("--chdir", start_directory(policy, plan))
-    for name, value in {**authority_environment(policy), **sandbox_environment(policy)}.items():
-        yield from ("--setenv", name, value)
+            bwrap.remount_read_only(cover.path)
+    bwrap.chdir(start_directory(policy, plan))
+    bwrap.environment({**authority_environment(policy), **sandbox_environment(policy)}.items())
+    return bwrap.words
 
 
-def _namespaces(policy: ResolvedPolicy) -> Iterator[str]:
-    """All that there are; a control group's where the kernel has it (4.6), as it holds no rule of ours."""
-    yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+def _namespaces(policy: ResolvedPolicy, bwrap: BwrapArguments) -> None:
+    # All that there are; a control group's where the kernel has it (4.6), as it holds no rule of ours.
+    bwrap.unshare("user", "pid", "ipc", "uts", "cgroup-try")
     if policy.network.mode != "host":
-        yield "--unshare-net"
-
-
-def _process(policy: ResolvedPolicy) -> Iterator[str]:
-    """`--new-session`: no terminal to type into (CVE-2017-5226); the filter refuses TIOCSTI besides."""
-    yield from ("--die-with-parent", "--new-session", "--hostname", load_baseline().hostname)
-    yield from ("--seccomp", str(BPF))
-    yield from ("--cap-drop", "ALL")
+        bwrap.unshare("net")
+    bwrap.supervise().hostname(load_baseline().hostname)  # the filter refuses TIOCSTI besides
+    bwrap.seccomp(BPF).drop_capabilities()
     if policy.process.privileged:
-        yield from ("--uid", "0", "--gid", "0")
-        for capability in _capabilities(policy):
-            yield from ("--cap-add", capability)
+        bwrap.user(0, 0).add_capabilities(_capabilities(policy))
 
 
 def _capabilities(policy: ResolvedPolicy) -> tuple[str, ...]:
@@ -92,31 +85,34 @@ def _capabilities(policy: ResolvedPolicy) -> tuple[str, ...]:
     return load_baseline().capabilities["init" if policy.process.privileged else "none"]
 
 
-def _mount(mount: Mount) -> tuple[str, ...]:
+def _mount(mount: Mount, bwrap: BwrapArguments) -> None:
     match mount.kind:
         case "bind":
-            return ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
+            bwrap.bind(mount.source, mount.target, writable=mount.writable)
         case "symlink":
-            return ("--symlink", mount.source, mount.target)
+            bwrap.symlink(mount.source, mount.target)
         case "mask" if mount.entry != "directory":
-            return ("--ro-bind", "/dev/null", mount.target)
+            bwrap.bind("/dev/null", mount.target)
         case "tmpfs" | "mask":
-            return ("--tmpfs", mount.target)
-        case "dev" | "proc":
-            return (f"--{mount.kind}", mount.target)
+            bwrap.tmpfs(mount.target)
+        case "dev":
+            bwrap.dev(mount.target)
+        case "proc":
+            bwrap.proc(mount.target)
         case _:
             assert_never(mount.kind)
 
 
-def _cover(cover: Cover) -> tuple[str, ...]:
+def _cover(cover: Cover, bwrap: BwrapArguments) -> None:
     """A directory is made, and lies under an empty one in memory: a fifth of what a bind costs bubblewrap.
 
     Nothing is done to one that is there already; `launch` has seen whose that is. Whoever lifts the mode of
     what lies over it writes there to the sandbox's own memory, and nothing of it reaches the host.
     """
     if cover.entry == "directory":
-        return ("--perms", MARKED, "--dir", cover.path, "--perms", COVERED, "--tmpfs", cover.path)
-    return ("--ro-bind", cover.path, cover.path)
+        bwrap.directory(cover.path, mode=MARKED).tmpfs(cover.path, mode=COVERED)
+    else:
+        bwrap.bind(cover.path, cover.path)
 
 
 MARKED = "1555"
@@ -125,14 +121,14 @@ GITIGNORE = "0444"
 """Modes: of a cover, by which `launch` knows it (oci/launchers/covers), of what lies over it, of its file."""
 
 
-def _kernel_settings() -> Iterator[str]:
+def _kernel_settings(bwrap: BwrapArguments) -> None:
     """Read-only, whoever starts it: for these the kernel asks who one is outside and not for capabilities.
 
     Root stays root there, whose core_pattern runs programs on the host. bwrap covers some of them by itself,
     /proc/sys not.
     """
     for path in sorted((*load_baseline().readonly, *SWITCHES)):
-        yield from ("--ro-bind-try", path, path)
+        bwrap.bind(path, path, optional=True)
 
 
 SWITCHES = ("/proc/acpi", "/proc/scsi")

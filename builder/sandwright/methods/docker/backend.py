@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandwright import process
+from sandwright.engines.client import EngineClient
 from sandwright.errors import CommandFailed, ToolMissing
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import Preflight
@@ -26,11 +26,6 @@ class Docker(EngineBackend):
 
     name: str = "docker"
     package = "dockerd"
-    version_query = (
-        *("version", "--format"),
-        "{{range .Server.Components}}{{.Name}} version {{.Version}}\n{{end}}",
-    )
-    label_query = '.Label "sandwright.session"'
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """For a trial."""
@@ -39,7 +34,7 @@ class Docker(EngineBackend):
     def dead(self) -> Preflight | None:
         """The daemon does not answer."""
         try:
-            process.run("docker", "version", "--format", "{{.Server.Version}}", timeout=ASKING)
+            EngineClient(self.name).ping(timeout=ASKING)
         except CommandFailed as error:
             said = (error.stderr.strip().splitlines() or [f"it did not answer within {ASKING:g} s"])[-1]
             if "permission denied" in error.stderr.lower():

@@ -27,8 +27,9 @@ def _refuse_special_files(policy: ResolvedPolicy) -> None:
     """Raise RenderError for a grant that runsc can't mount, in words that name it."""
     names = {"fifo": "a FIFO", "device": "a device"}
     for rule in policy.filesystem.rules:
-        kind = policy.facts.kind(rule.path)
-        if rule.origin == "listed" and rule.readable and not rule.private and kind in names:
+        granted = rule.origin == "listed" and rule.readable and not rule.private
+        kind = policy.facts.kind(rule.path) if granted else None
+        if kind in names:
             raise RenderError(
                 f"{rule.source}: {rule.kind} {rule.written or rule.path}: {names[kind]}, "
                 "and gVisor mounts files and directories only: take another method, or leave it out"

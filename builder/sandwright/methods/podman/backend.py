@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright import process
+from sandwright.engines.client import EngineClient
+from sandwright.engines.podman import preferred_runtime
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Preflight
 from sandwright.methods.podman.render import render_podman
@@ -37,8 +39,6 @@ class Podman(EngineBackend):
 
     name: str = "podman"
     package = "podman"
-    version_query = ("info", "--format", "{{.Host.OCIRuntime.Version}}")
-    label_query = 'index .Labels "sandwright.session"'
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """For a trial."""
@@ -49,10 +49,10 @@ class Podman(EngineBackend):
         return ("podman", "runc", "crun")
 
     def settings(self, host: MachineFacts) -> Mapping[str, str]:
-        """Where it would take crun, which refuses control groups of both versions at once, runc instead."""
+        """A configuration that names the runtime, where it isn't Podman's own choice."""
         if given := os.environ.get(_CONFIGURATION):
             return {_CONFIGURATION: given}
-        if host.cgroups != "hybrid" or "runc" not in host.programs:
+        if not preferred_runtime(host):
             return {}
         return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
 
@@ -96,8 +96,7 @@ class Podman(EngineBackend):
         for child in all_children(monitor):
             kill(child, sure=lambda: _is_monitor(monitor, directory) and child in all_children(monitor))  # noqa: B023 - asked at once
         kill(monitor, sure=lambda: _is_monitor(monitor, directory))
-        where = ("info", "--format", "{{.Host.OCIRuntime.Path}}")
-        runtime = process.run(self.name, *where, timeout=ASKING, check=False).text
+        runtime = EngineClient(self.name).runtime_path(timeout=ASKING)
         if runtime and re.fullmatch("[0-9a-f]{64}", container):
             process.run(runtime, "delete", "--force", container, timeout=ASKING, check=False)
 

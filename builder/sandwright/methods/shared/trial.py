@@ -17,11 +17,11 @@ from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
-from sandwright.runtime.launch import base_environment, launch
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed, Trial
+from sandwright.watchdog import base_environment, run_bounded
 
 HIDDEN = "hidden/word"
 SHOWN = "shown"
@@ -96,7 +96,7 @@ def _try(
         denied=attempt("read", project / HIDDEN),
         fault=partial(_fault, hidden.encode()),
     )
-    ended = launch(
+    ended = run_bounded(
         backend.wrap(scratch / "out", [str(probe), *trial.arguments()]),
         limit=limit,
         stop=Event(),

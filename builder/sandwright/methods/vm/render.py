@@ -8,7 +8,6 @@ on inside, by the first process there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 from sandwright.errors import RenderError
 from sandwright.launcher import GUEST, LAUNCH_VM
@@ -20,6 +19,7 @@ from sandwright.policy.limits import is_preset
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
+from sandwright.render.bubblewrap import BwrapArguments
 from sandwright.render.filters import architecture, guest_filter, kernel_filter
 from sandwright.render.hostnames import placed_name_plan
 from sandwright.render.launcher import common_plan, launch_program
@@ -50,7 +50,8 @@ def render_vm(
     """
     needs_amd64(policy)
     plan = mount_plan(policy, root="host", user_namespace=True)
-    arguments = tuple(_arguments(policy, bwrap_arguments(policy, plan)))
+    without_host = BwrapArguments().unshare("net") if policy.network.mode == "host" else BwrapArguments()
+    arguments = without_host.add(*bwrap_arguments(policy, plan)).words
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     capabilities = load_baseline().capabilities["init" if policy.process.privileged else "none"]
     files = (
@@ -94,13 +95,6 @@ def machine_plan(policy: ResolvedPolicy) -> MachinePlan:
         hidden=tuple(hidden_paths()),
         readonly=(*load_baseline().readonly, *SWITCHES, *OWN_SWITCHES),
     )
-
-
-def _arguments(policy: ResolvedPolicy, arguments: Iterator[str]) -> Iterator[str]:
-    """bubblewrap's, without the host's network."""
-    if policy.network.mode == "host":
-        yield "--unshare-net"
-    yield from arguments
 
 
 def memory(policy: ResolvedPolicy | None) -> int:

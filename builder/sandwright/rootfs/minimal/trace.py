@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import BuildError
+from sandwright.render.bubblewrap import BwrapArguments
 
 _HINT = "a traced run needs strace and bubblewrap"
 _CALLS = "trace=%file,%process,chdir,fchdir,getdents64"
@@ -59,7 +60,7 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
         result = process.run(
             *(strace, "-ff", "-qq", "-xx", "-y", "--pidns-translation", "-s", "4096", "-e", _CALLS),
             *("-e", "signal=none", "-o", f"{folder}/t"),
-            *(bwrap, *_sandbox(rootfs, run), "--", *run.argv),
+            *(bwrap, *_sandbox(rootfs, run)),
             timeout=timeout,
             check=False,
         )
@@ -70,14 +71,13 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
         return read_logs(logs)
 
 
-def _sandbox(rootfs: Path, run: TracedCommand) -> Iterator[str]:
-    yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
-    yield from ("--ro-bind", str(rootfs), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108
-    yield from ("--clearenv", "--chdir", run.cwd)
-    for name, value in run.environment.items():
-        yield from ("--setenv", name, value)
+def _sandbox(rootfs: Path, run: TracedCommand) -> list[str]:
+    bwrap = BwrapArguments().unshare("all").supervise().drop_capabilities()
+    bwrap.bind(str(rootfs), "/").proc("/proc").dev("/dev").tmpfs("/tmp")  # noqa: S108
+    bwrap.clear_environment().chdir(run.cwd).environment(run.environment.items())
     if run.user is not None:
-        yield from ("--unshare-user", "--uid", str(run.user[0]), "--gid", str(run.user[1]))
+        bwrap.unshare("user").user(*run.user)
+    return bwrap.command(run.argv).words
 
 
 @dataclass

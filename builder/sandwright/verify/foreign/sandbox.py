@@ -123,9 +123,7 @@ class _Exchange:
                 if not ready and self.poll() is not None and time.monotonic() - quiet > _LINGER:
                     return True  # what it left behind holds the pipes open
             closed = not waiting.get_map()
-        while closed and self.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
-        return closed and self.poll() is not None
+        return closed and process.ended_within(self.poll, end - time.monotonic())
 
     def _moved(self, descriptor: int, into: bytearray | None) -> bool:
         """Read or write what there is; whether that was the end."""

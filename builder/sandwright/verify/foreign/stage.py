@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sandwright.engines.archive import empty_image
+from sandwright.engines.client import EngineClient
 from sandwright.errors import UsageError
 from sandwright.policy.collect import collect
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.runtime.empty_image import empty_image
 from sandwright.verify.fixture import Fixture, planted
 from sandwright.verify.foreign.promises import Promises, filled, policy_text
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
@@ -84,7 +85,9 @@ def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[Subje
             "files": str(fixture.artifacts),
         }
         if promises.image:
-            image = empty_image(promises.image, subject.policy.facts.platform, purpose="subject")
+            image = empty_image(
+                EngineClient(promises.image), subject.policy.facts.platform, purpose="subject"
+            )
             places["image"] = stack.enter_context(image)
         groups = _groups(subject)
         for name, content in promises.files.items():

@@ -21,7 +21,6 @@ from sandwright.rootfs.bundles.identity import read_accounts
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
 from sandwright.runtime.contract import Session, Start
-from sandwright.runtime.launch import Ended, base_environment
 from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.probe import PROBE, own_probe
 from sandwright.runtime.registry import RUNTIMES
@@ -40,6 +39,7 @@ from sandwright.verify.mapping.seen import (
 from sandwright.verify.mapping.starts import PROVED, MappedImage, mapped_image
 from sandwright.verify.smoke.report import ImageRow
 from sandwright.verify.verdict import ProbeFinding, Verdict
+from sandwright.watchdog import Ended, base_environment
 
 LIMIT = 120.0
 """Seconds for one start."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.runtime.launch import Ended
+from sandwright.watchdog import Ended
 
 
 @dataclass(frozen=True)

@@ -6,27 +6,22 @@ same as in the smoke runs of the embedded builder's images.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from docker import DockerClient
-
-from sandwright import process
-from sandwright.errors import SandwrightError
+from sandwright.engines.contract import Engine
+from sandwright.errors import SandwrightError, ToolMissing
 from sandwright.host import MachineFacts
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.engines.build import EngineBuiltImage
-from sandwright.image.engines.contract import BuildEngine
+from sandwright.image.dockerfile.build import EngineBuiltImage
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
-from sandwright.runtime.contract import Session, StartableImage, Variant
-from sandwright.runtime.dockersession import DockerSession
-from sandwright.runtime.podman import PodmanSession, containers_conf
+from sandwright.runtime.contract import Session
+from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify.canary import CanaryListener, canary_listener
 from sandwright.verify.smoke.report import ImageReport, ImageRow, machine_of
@@ -35,18 +30,11 @@ from sandwright.verify.smoke.start import LIMIT, smoke_test
 from sandwright.verify.smoke.target import SmokeTarget, prepare
 from sandwright.verify.verdict import ProbeFinding, Verdict
 
-References = Mapping[tuple[str, str], str]
-"""Image and platform → the name by which the engine has it."""
-
-Open = Callable[[References, Path, threading.Event], contextlib.AbstractContextManager["Session | str"]]
-"""Opens a session that starts images which are there already. Gives the reason where none can be."""
-
 
 def smoke_in_engine(
     built: Sequence[EngineBuiltImage],
     catalogue: Mapping[str, ImageDefinition],
-    engine: BuildEngine,
-    open_session: Open,
+    engine: Engine,
     *,
     host: MachineFacts,
     output: Path,
@@ -60,11 +48,8 @@ def smoke_in_engine(
     begun, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     references = {(each.name, each.platform): each.references[0] for each in built}
     stop = threading.Event()
-    with (
-        scratch_directory() as scratch,
-        canary_listener() as listening,
-        open_session(references, scratch, stop) as session,
-    ):
+    with scratch_directory() as scratch, canary_listener() as listening:
+        session = _session(engine, references, scratch, stop)
         work = _Work(engine, session, listening, catalogue, host, scratch, output / "rootfs", limit)
         try:
             rows = [work.row(each, progress) for each in built]
@@ -80,60 +65,21 @@ def smoke_in_engine(
     )
 
 
-@contextlib.contextmanager
-def open_docker(
-    client: DockerClient, references: References, scratch: Path, stop: threading.Event
-) -> Iterator[Session | str]:
-    """A session on the daemon that has the images."""
-    yield _InDocker(client, scratch.name, stop, references=references)
-
-
-@contextlib.contextmanager
-def open_podman(
-    host: MachineFacts,
-    options: Sequence[str],
-    references: References,
-    scratch: Path,
-    stop: threading.Event,
-) -> Iterator[Session | str]:
-    """A session on the place where Podman and Buildah keep images. `options` are those of the engine."""
-    if process.find("podman") is None:
-        yield "podman, which starts what buildah builds, is not installed"
-        return
-    (scratch / "containers.conf").write_text(containers_conf(host))
-    runtime = "runc" if host.cgroups == "hybrid" and "runc" in host.programs else ""
-    variant = Variant(options=("--runtime", runtime) if runtime else ())
-    yield _InPodman(variant, scratch, scratch, stop, references=references, options=tuple(options))
-
-
-@dataclass
-class _InDocker(DockerSession):
-    references: References = field(default_factory=dict)
-
-    def _load(self, subject: StartableImage) -> str:
-        return self.references[subject.name, subject.platform]
-
-
-@dataclass
-class _InPodman(PodmanSession):
-    references: References = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-
-    def _load(self, subject: StartableImage) -> str:
-        return self.references[subject.name, subject.platform]
-
-    def _words(self, *command: str) -> list[str]:
-        return ["podman", *self.options, *self.variant.options, *command]
-
-    def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        return {**base, "CONTAINERS_CONF": str(self.scratch / "containers.conf")}
+def _session(
+    engine: Engine, references: Mapping[tuple[str, str], str], scratch: Path, stop: threading.Event
+) -> Session | str:
+    """A session that starts images which the engine has, by name and platform; or why there is none."""
+    try:
+        return EngineSession(engine.runner(scratch), scratch.name, stop, references=references)
+    except ToolMissing:
+        return "podman, which starts what buildah builds, is not installed"
 
 
 @dataclass(frozen=True)
 class _Work:
     """What the rows of one run share."""
 
-    engine: BuildEngine
+    engine: Engine
     session: Session | str
     canary: CanaryListener
     catalogue: Mapping[str, ImageDefinition]

@@ -8,7 +8,6 @@ from typing import Any
 
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Session, Start, StartableImage
-from sandwright.runtime.launch import Ended, base_environment
 from sandwright.verify.canary import CanaryListener
 from sandwright.verify.smoke.attempts import Attempts
 from sandwright.verify.smoke.checks import CHECKS, evaluate, judge_program
@@ -16,6 +15,7 @@ from sandwright.verify.smoke.evidence import read_evidence
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
 from sandwright.verify.smoke.target import PreparedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
+from sandwright.watchdog import Ended, base_environment
 
 _PLANTED = "SANDWRIGHT_SMOKE_PLANTED"
 """A variable in the runtime's own environment, whose value must not be seen inside."""

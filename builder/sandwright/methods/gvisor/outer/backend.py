@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from sandwright import process
-from sandwright.errors import CommandFailed, SandwrightError
+from sandwright.engines.client import client_environment
+from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
@@ -15,12 +14,13 @@ from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.podman.backend import Podman
-from sandwright.methods.shared.engine.backend import EngineBackend, client_environment
-from sandwright.methods.shared.engine.loading import give
+from sandwright.methods.shared.engine.backend import EngineBackend
+from sandwright.methods.shared.engine.loading import load_image
 from sandwright.methods.shared.images import our_layout, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
+from sandwright.policy.names import EngineName
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import ROOTFS
 from sandwright.questions import Question
@@ -38,6 +38,11 @@ _FILES = ("etc/hosts", "etc/resolv.conf", "etc/passwd", "etc/group")
 """What the trial's root has to have beside directories: the container's own lie over them."""
 
 
+def engine_backend(name: str) -> EngineBackend:
+    """The backend of the engine that `outer` names."""
+    return Docker() if name == "docker" else Podman()
+
+
 @dataclass(frozen=True)
 class OuterGvisor(Launched):
     """gVisor in an engine's container: a method of its own to who tries it out and starts it.
@@ -45,7 +50,7 @@ class OuterGvisor(Launched):
     In a policy it is `method: gvisor` with `outer`.
     """
 
-    engine: Literal["docker", "podman"]
+    engine: EngineName
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """As gVisor, in this engine's container."""
@@ -70,7 +75,7 @@ class OuterGvisor(Launched):
     def _load(self, host: MachineFacts, say: Say = quiet) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
         if layout := our_layout(NAME):
-            give(self.engine, NAME, layout, host.platform, self._engine.settings(host), say=say)
+            load_image(self._engine.client(), NAME, layout, host.platform, say=say)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""
@@ -93,18 +98,13 @@ class OuterGvisor(Launched):
             return replace(dead, method=self.name)
         try:
             self._load(host)
-            process.run(
-                *(self.engine, "image", "inspect", "--format", ".", IMAGE),
-                env=None if not (own := self._engine.settings(host)) else {**client_environment(), **own},
-                timeout=_ASKING,
-            )
-        except CommandFailed:
-            return Preflight(
-                self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load(self.engine)
-            )
+            if self._engine.client().image_id(IMAGE, timeout=_ASKING):
+                return None
         except SandwrightError as error:
             return Preflight(self.name, "not-started", str(error))
-        return None
+        return Preflight(
+            self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load(self.engine)
+        )
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means: the session program has said why in words."""
@@ -123,7 +123,7 @@ class OuterGvisor(Launched):
 
     @property
     def _engine(self) -> EngineBackend:
-        return Docker() if self.engine == "docker" else Podman()
+        return engine_backend(self.engine)
 
 
 def _load(engine: str) -> str:
@@ -136,7 +136,7 @@ class DockerGvisor(OuterGvisor):
     """The row of gVisor in a container of Docker."""
 
     name: str = "gvisor-docker"
-    engine: Literal["docker", "podman"] = "docker"
+    engine: EngineName = "docker"
 
 
 @dataclass(frozen=True)
@@ -144,4 +144,4 @@ class PodmanGvisor(OuterGvisor):
     """The row of gVisor in a container of Podman."""
 
     name: str = "gvisor-podman"
-    engine: Literal["docker", "podman"] = "podman"
+    engine: EngineName = "podman"

@@ -8,22 +8,21 @@ import resource
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
+from sandwright.engines.client import EngineClient, client_environment
 from sandwright.errors import HostError
 from sandwright.host import collect_host
-from sandwright.methods.docker.backend import Docker
-from sandwright.methods.gvisor.outer.backend import IMAGE
+from sandwright.methods.gvisor.outer.backend import IMAGE, engine_backend
 from sandwright.methods.gvisor.outer.render import SESSION, Grant, outer_options
-from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.arguments import mount_argument
-from sandwright.methods.shared.engine.backend import LABEL, PREFIX, client_environment
+from sandwright.methods.shared.engine.backend import LABEL, PREFIX
 from sandwright.methods.shared.rundirs import recorded
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.runtime.launch import base_environment
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.watchdog import base_environment
 
 LIMIT = 60.0
 """Seconds that anything asked of a container may take."""
@@ -31,15 +30,14 @@ LIMIT = 60.0
 
 @dataclass(frozen=True)
 class OuterContainer:
-    """A running container with gVisor in it. `program` is the engine's client.
+    """A running container with gVisor in it.
 
     Its methods call the session program inside. The names of sandboxes are letters, digits, dots and hyphens.
     Results are those of the session program: falsy unless the status is 0.
     """
 
-    program: str
+    engine: EngineClient
     name: str
-    environment: Mapping[str, str] = field(repr=False)
 
     def run(
         self,
@@ -106,13 +104,8 @@ class OuterContainer:
         given = dict(variables or {})
         options = ["--env=SANDWRIGHT_PASSED=" + " ".join(given)] if given else []
         options += [f"--env={name}" for name in given]
-        interactive = ["--interactive"] if stdin is not None else []
-        return process.run(
-            *(self.program, "exec", *interactive, *options, self.name, SESSION, *words),
-            env={**self.environment, **given},
-            stdin=stdin,
-            check=False,
-            timeout=limit,
+        return self.engine.exec(
+            *(self.name, SESSION, *words), options=options, stdin=stdin, variables=given, timeout=limit
         )
 
 
@@ -134,28 +127,20 @@ def outer_container(
     need those are read-only instead. Raise HostError when the container can't be started, RenderError like
     rendering.
     """
-    engine = policy.outer
-    name = f"{PREFIX}{uuid.uuid4().hex}"
-    with scratch_directory() as scratch, recorded(engine, name):
-        own = {**base_environment(), **client_environment(), **_settings(engine)}
+    name, container = policy.outer, f"{PREFIX}{uuid.uuid4().hex}"
+    with scratch_directory() as scratch, recorded(name, container):
+        own = {**base_environment(), **client_environment(), **engine_backend(name).settings(collect_host())}
         environment = own if environment is None else environment
-        program = shutil.which(engine, path=environment.get("PATH")) or process.which(engine)
-        options = _options(policy, rootfs, scratch, given)
-        started = process.run(
-            *(program, "run", "--detach", f"--name={name}", f"--label={LABEL}=outer-{name}"),
-            *(*options, image, SESSION, "idle"),
-            env=environment,
-            check=False,
-            timeout=LIMIT,
-        )
+        program = shutil.which(name, path=environment.get("PATH")) or process.which(name)
+        engine = EngineClient(name, environment, program=program)
+        options = (f"--label={LABEL}=outer-{container}", *_options(policy, rootfs, scratch, given))
+        started = engine.run_detached(container, options, image, SESSION, "idle")
         try:
             if not started:
-                raise HostError(f"{engine} can't start gVisor's container: {started.stderr.strip()}")
-            yield OuterContainer(program, name, environment)
+                raise HostError(f"{name} can't start gVisor's container: {started.stderr.strip()}")
+            yield OuterContainer(engine, container)
         finally:
-            process.run(
-                program, "rm", "--force", "--volumes", name, env=environment, check=False, timeout=LIMIT
-            )
+            engine.remove_container(container, check=False)
 
 
 _KEEP_ID = "--userns=keep-id"
@@ -171,10 +156,6 @@ def own_limits() -> Iterator[str]:
         hard = resource.getrlimit(kind)[1]
         limit = most if hard == resource.RLIM_INFINITY else min(hard, most)
         yield f"--ulimit={name}={limit}:{limit}"
-
-
-def _settings(engine: str) -> Mapping[str, str]:
-    return (Docker() if engine == "docker" else Podman()).settings(collect_host())
 
 
 def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Any
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.engine.arguments import run_arguments
-from sandwright.methods.shared.engine.container import PROXY, Bind, Container, Engine, container
+from sandwright.methods.shared.engine.container import PROXY, Bind, Container, container
 from sandwright.methods.shared.engine.plan import Outer as OuterPlan
 from sandwright.methods.shared.engine.plan import engine_launcher, engine_plan
 from sandwright.methods.shared.engine.render import account_files, host_files, proxy_files
@@ -28,7 +28,7 @@ from sandwright.methods.shared.runtime_spec.render import (
     root_accounts,
     runtime_config,
 )
-from sandwright.policy.names import Outer
+from sandwright.policy.names import EngineName, Outer
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact, json_text
@@ -172,14 +172,14 @@ def _check(policy: ResolvedPolicy) -> None:
 _CONFIG = "the sandbox's configuration (OCI runtime-spec), for runsc"
 
 
-def _engine(outer: Outer) -> Engine:
+def _engine(outer: Outer) -> EngineName:
     if outer == "none":
         raise AssertionError("there is no outer container to render")
     return outer
 
 
 def outer_container(
-    policy: ResolvedPolicy, plan: MountPlan, engine: Engine, given: Grant, *, private: Iterable[str]
+    policy: ResolvedPolicy, plan: MountPlan, engine: EngineName, given: Grant, *, private: Iterable[str]
 ) -> Container:
     """The container around runsc: the policy's own, with everything of the host below `/host`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from sandwright import process
+from sandwright.engines.archive import empty_image
+from sandwright.engines.client import EngineClient, client_environment, client_with
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import InputTracker
@@ -21,7 +22,6 @@ from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
-from sandwright.runtime.empty_image import empty_image
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
@@ -37,39 +37,22 @@ INSIDE = "-inside"
 PROXY = "-proxy"
 """Likewise that of the proxy's container."""
 
-_CLIENT = (
-    "DOCKER_HOST",
-    "DOCKER_CONTEXT",
-    "DOCKER_CONFIG",
-    "DOCKER_CERT_PATH",
-    "DOCKER_TLS_VERIFY",
-    "CONTAINER_HOST",
-)
-"""Variables by which a client finds its engine."""
-
-
-def client_environment() -> dict[str, str]:
-    """The variables of ours by which a client finds its engine."""
-    return {name: os.environ[name] for name in _CLIENT if name in os.environ}
-
-
 ASKING = 10.0
 """Seconds for a question to an engine."""
-
-_LOADING = 60.0
 
 
 @dataclass(frozen=True)
 class EngineBackend(Launched):
     """A method whose launcher is a client of an engine.
 
-    `package` is what to install where the client is missing, `version_query` how the client is asked for the
-    version of its runtime, `label_query` for the label of a container.
+    `package` is what to install where the client is missing.
     """
 
     package: ClassVar[str]
-    version_query: ClassVar[tuple[str, ...]]
-    label_query: ClassVar[str]
+
+    def client(self) -> EngineClient:
+        """The client, with the variables that it needs on this machine."""
+        return client_with(self.name, self.settings(collect_host()))
 
     def programs(self) -> Sequence[str]:
         """The client."""
@@ -91,7 +74,7 @@ class EngineBackend(Launched):
         if dead := self.dead():
             return dead
         try:
-            with empty_image(self.name, host.platform, purpose="preflight") as image:
+            with empty_image(EngineClient(self.name), host.platform, purpose="preflight") as image:
                 own = {**client_environment(), **self.settings(host)}
                 failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
         except SandwrightError as error:
@@ -102,21 +85,15 @@ class EngineBackend(Launched):
         """What is wrong where neither the engine nor a build has the image that a policy has by default."""
         if not (said := missing(image := default_image())):
             return None
-        settings = {**os.environ, "PATH": process.search_path(), **self.settings(collect_host())}
-        words = ("image", "inspect", "--format", "{{.Id}}", f"sandwright/{image}:latest")
-        if process.run(self.name, *words, check=False, timeout=ASKING, env=settings):
+        if self.client().image_id(f"sandwright/{image}:latest", timeout=ASKING):
             return None
         return Preflight(
             self.name, "image-missing", f"{said}, nor in {self.name}", HOW_TO_BUILD.format(image)
         )
 
     def runtime_version(self, host: MachineFacts) -> str:
-        """What the runtime behind the engine says of its version."""
-        found = process.run(
-            *(self.name, *self.version_query), timeout=ASKING, check=False,
-            env={**os.environ, "PATH": process.search_path(), **self.settings(host)},
-        )  # fmt: skip
-        return found.text
+        """The version of the runtime behind the engine."""
+        return client_with(self.name, self.settings(host)).runtime_version(timeout=ASKING)
 
     def settings(self, host: MachineFacts) -> Mapping[str, str]:  # noqa: ARG002
         """Variables that the client needs on this machine."""
@@ -126,9 +103,8 @@ class EngineBackend(Launched):
         self, policy: ResolvedPolicy, inputs: InputTracker | None = None, *, say: Say = quiet
     ) -> Mapping[str, str]:
         """What the client needs; the engine is given images that were built here, if it lacks them."""
-        settings = self.settings(collect_host())
-        load_built(self.name, policy, inputs or InputTracker(), settings, say=say)
-        return settings
+        load_built(self.client(), policy, inputs or InputTracker(), say=say)
+        return self.settings(collect_host())
 
     def dead(self) -> Preflight | None:
         """What is wrong when no engine answers."""
@@ -155,19 +131,11 @@ class EngineBackend(Launched):
         if not gone or process.find(self.name) is None:
             return
         runs = {directory.name for directory in gone}
-        form = f"{{{{.Names}}}}\t{{{{{self.label_query}}}}}"
-        listed = process.run(
-            self.name, "ps", "--all", "--filter", f"label={LABEL}", "--format", form, timeout=ASKING
-        )
-        for line in listed.text.splitlines():
-            name, _, session = line.partition("\t")
+        client = EngineClient(self.name)
+        for name, session in client.containers(LABEL, timeout=ASKING).items():
             if name.removesuffix(PROXY) in runs:
                 yield Leftover(self.name, "container", name, session)
-        listed = process.run(
-            *(self.name, "network", "ls", "--filter", f"label={LABEL}", "--format", "{{.Name}}"),
-            timeout=ASKING,
-        )
-        for name in listed.text.splitlines():
+        for name in client.networks(LABEL, timeout=ASKING):
             if name.removesuffix(INSIDE) in runs:
                 yield Leftover(self.name, "network", name)
         for directory in gone:
@@ -180,12 +148,12 @@ class EngineBackend(Launched):
         if name.removesuffix(PROXY).removesuffix(INSIDE) not in gone:
             raise HostError(f"{leftover} is not ours")
         if leftover.kind == "network":
-            process.run(self.name, "network", "rm", name, timeout=_LOADING)
+            EngineClient(self.name).remove_network(name)
         elif leftover.kind == "directory":
             self.end_unknown(gone[name])
             shutil.rmtree(gone[name])
         else:
-            process.run(self.name, "rm", "--force", "--volumes", name, timeout=_LOADING)
+            EngineClient(self.name).remove_container(name)
 
     def end_unknown(self, directory: Path) -> None:
         """End what a run's client started and the engine knows nothing of: nothing."""

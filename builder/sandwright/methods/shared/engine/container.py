@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from sandwright.errors import RenderError
+from sandwright.policy.names import EngineName
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
@@ -19,8 +20,6 @@ from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import proxy_environment
 from sandwright.resources import shipped_images
-
-Engine = Literal["docker", "podman"]
 
 PROXIES = ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """Variables, in capitals and not, that Docker's client takes from its configuration into each container."""
@@ -61,7 +60,7 @@ class Container:
     nothing but the proxy, instead of on none.
     """
 
-    engine: Engine
+    engine: EngineName
     image: str
     ours: str
     user: tuple[int, int] | None
@@ -84,7 +83,7 @@ class Container:
     limits: Resources
 
 
-def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Container:
+def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Container:
     """The container of a policy; `plan` is its mount plan over an image.
 
     Raise RenderError for what the engine can't be told: a path that is not UTF-8, less memory than it takes.
@@ -155,7 +154,7 @@ def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:
     return "host" if policy.network.mode == "host" else "none"
 
 
-def _user(policy: ResolvedPolicy, engine: Engine) -> tuple[int, int] | None:
+def _user(policy: ResolvedPolicy, engine: EngineName) -> tuple[int, int] | None:
     """Root inside for what may gain rights, which is the caller already where Podman runs without root."""
     facts = policy.facts
     if policy.process.privileged and (policy.mapping != "required" or engine == "podman"):

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.compose import compose_file
-from sandwright.methods.shared.engine.container import CLIENTS, Container, Engine, container, network_files
+from sandwright.methods.shared.engine.container import CLIENTS, Container, container, network_files
 from sandwright.methods.shared.engine.plan import engine_launcher, engine_plan
+from sandwright.policy.names import EngineName
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
@@ -23,7 +24,7 @@ from sandwright.render.proxy import ProxyPlace, render_proxy
 from sandwright.render.watched import engine_watch
 
 
-def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
+def render_engine(policy: ResolvedPolicy, engine: EngineName) -> tuple[Artifact, ...]:
     """`seccomp.json`, `compose.yaml`, `launch`, its plan or (on macOS) variables, files over the image's.
 
     Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the

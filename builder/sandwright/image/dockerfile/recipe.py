@@ -13,10 +13,10 @@ from sandwright.image import accounts, init
 from sandwright.image.additions import checksums
 from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.engines import additions as added
-from sandwright.image.engines.context import DOCKERFILE, DockerfileContext
-from sandwright.image.engines.dockerfile import Recipe, adds_accounts, render_dockerfile
-from sandwright.image.engines.shellrules import residue_function, wanted_function
+from sandwright.image.dockerfile import additions as added
+from sandwright.image.dockerfile.context import DOCKERFILE, DockerfileContext
+from sandwright.image.dockerfile.render import Recipe, adds_accounts, render_dockerfile
+from sandwright.image.dockerfile.shellrules import residue_function, wanted_function
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.sections import Config
 from sandwright.image.tree import BASE

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import ToolMissing
-from sandwright.runtime.launch import MOST_OUTPUT, Ended, base_environment, launch
+from sandwright.watchdog import MOST_OUTPUT, Ended, base_environment, run_bounded
 
 NEVER = threading.Event()
 
 
 def test_what_it_wrote_and_how_it_ended() -> None:
-    ended = launch(["sh", "-c", "echo out; echo err >&2; exit 7"], limit=20, stop=NEVER)
+    ended = run_bounded(["sh", "-c", "echo out; echo err >&2; exit 7"], limit=20, stop=NEVER)
     assert (ended.how, ended.status, ended.stdout, ended.stderr) == ("exited", 7, b"out\n", "err\n")
     assert ended.describe() == "exit status 7: err"
 
 
 def test_a_signal_is_a_negative_status() -> None:
-    assert launch(["sh", "-c", "kill -9 $$"], limit=20, stop=NEVER).status == -9
+    assert run_bounded(["sh", "-c", "kill -9 $$"], limit=20, stop=NEVER).status == -9
 
 
 def test_a_hanging_program_ends_at_its_limit() -> None:
     started = time.monotonic()
-    ended = launch(["sleep", "600"], limit=0.3, stop=NEVER)
+    ended = run_bounded(["sleep", "600"], limit=0.3, stop=NEVER)
     assert (ended.how, ended.status) == ("timeout", None)
     assert 0.3 <= time.monotonic() - started < 30
     assert ended.describe().startswith("did not end within")
@@ -38,7 +38,7 @@ def test_a_child_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) ->
     note = tmp_path / "pid"
     script = f"setsid sh -c 'echo $$ > {note}; exec sleep 600' & sleep 0.3; exit 3"
     started = time.monotonic()
-    ended = launch(["sh", "-c", script], limit=60, stop=NEVER)
+    ended = run_bounded(["sh", "-c", script], limit=60, stop=NEVER)
     os.kill(int(note.read_text()), 9)
     assert (ended.how, ended.status) == ("exited", 3)
     assert time.monotonic() - started < 30
@@ -46,7 +46,7 @@ def test_a_child_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) ->
 
 def test_its_group_dies_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    launch(["sh", "-c", f"sleep 600 & echo $! > {note}; wait"], limit=0.5, stop=NEVER)
+    run_bounded(["sh", "-c", f"sleep 600 & echo $! > {note}; wait"], limit=0.5, stop=NEVER)
     child = Path(f"/proc/{int(note.read_text())}/stat")
     deadline = time.monotonic() + 30
     while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < deadline:
@@ -58,24 +58,24 @@ def test_called_off() -> None:
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
     started = time.monotonic()
-    ended = launch(["sleep", "600"], limit=600, stop=stop)
+    ended = run_bounded(["sleep", "600"], limit=600, stop=stop)
     assert (ended.how, ended.describe()) == ("stopped", "called off")
     assert time.monotonic() - started < 30
 
 
 def test_a_flood_is_ended() -> None:
-    ended = launch(["sh", "-c", "exec cat /dev/zero"], limit=60, stop=NEVER)
+    ended = run_bounded(["sh", "-c", "exec cat /dev/zero"], limit=60, stop=NEVER)
     assert ended.how == "flooded"
     assert len(ended.stdout) == MOST_OUTPUT
 
 
 def test_a_program_that_is_not_there() -> None:
     with pytest.raises(ToolMissing, match="no-such-program is not installed"):
-        launch(["no-such-program"], limit=5, stop=NEVER)
+        run_bounded(["no-such-program"], limit=5, stop=NEVER)
 
 
 def test_the_environment_is_what_it_is_given() -> None:
-    ended = launch(["env"], limit=20, stop=NEVER, env={"ONLY": "this", "PATH": os.environ["PATH"]})
+    ended = run_bounded(["env"], limit=20, stop=NEVER, env={"ONLY": "this", "PATH": os.environ["PATH"]})
     assert sorted(line.partition("=")[0] for line in ended.stdout.decode().split()) == ["ONLY", "PATH"]
 
 
@@ -105,6 +105,6 @@ def test_describe(ended: Ended, text: str) -> None:
 
 def test_it_reads_nothing_and_gets_no_device_of_the_host() -> None:
     """runsc makes what it is given the property of the container's user: /dev/null, for the whole host."""
-    ended = launch(["sh", "-c", "readlink /proc/self/fd/0; cat"], limit=20, stop=NEVER)
+    ended = run_bounded(["sh", "-c", "readlink /proc/self/fd/0; cat"], limit=20, stop=NEVER)
     assert ended.stdout.startswith(b"pipe:")
     assert ended.status == 0

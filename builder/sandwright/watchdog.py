@@ -1,4 +1,4 @@
-"""Starts a program that may hang, flood or be called off, and tells how it ended.
+"""Ends what doesn't end by itself: programs that hang, flood or are called off, and all that they started.
 
 `process.run` waits for the pipes to close. What a container runtime started may outlive it and hold them,
 so the output goes to files here, and the wait is for the program alone.
@@ -6,16 +6,19 @@ so the output goes to files here, and the wait is for the program alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
 from sandwright import process
+from sandwright.signalling import kill, own, started
 
 MOST_OUTPUT = 4 << 20
 """Bytes that a start may write to each of its outputs before it is ended."""
@@ -58,7 +61,7 @@ class Ended:
         return f"{what}: {lines[-1][:500]}" if lines else what
 
 
-def launch(
+def run_bounded(
     argv: Sequence[str],
     *,
     limit: float,
@@ -72,7 +75,7 @@ def launch(
     A program that doesn't end by itself is killed with its process group. Without `stdin` it reads nothing.
     Raise ToolMissing when it is not there.
     """
-    started = time.monotonic()
+    begun = time.monotonic()
     with _ended_pipe() as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with process.start(
             *argv, stdin=stdin or nothing, stdout=out, stderr=err, env=env, cwd=cwd
@@ -82,14 +85,14 @@ def launch(
             while running.poll() is None and how == "exited":
                 if stop.wait(pause):
                     how = "stopped"
-                elif time.monotonic() - started > limit:
+                elif time.monotonic() - begun > limit:
                     how = "timeout"
                 elif max(_size(out), _size(err)) > MOST_OUTPUT:
                     how = "flooded"
                 pause = min(pause * 1.5, _POLL[1])
             status = running.poll() if how == "exited" else None
         return Ended(
-            how, status, _content(out), _content(err).decode(errors="replace"), time.monotonic() - started
+            how, status, _content(out), _content(err).decode(errors="replace"), time.monotonic() - begun
         )
 
 
@@ -113,3 +116,53 @@ def _size(file: IO[bytes]) -> int:
 def _content(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read(MOST_OUTPUT)
+
+
+_PATIENCE = 10.0
+_PAUSE = 0.05
+
+
+def end_all(text: str) -> None:
+    """Kill the processes that have `text` in their command line, until none are left and none come after."""
+    deadline = time.monotonic() + _PATIENCE
+    while (found := _naming(text)) and time.monotonic() < deadline:
+        kill_all(found)
+        time.sleep(_PAUSE)
+
+
+def kill_all(processes: Iterable[int]) -> None:
+    """Kill processes and all that descend from them. What is not there any more is no error."""
+    doomed = set(processes)
+    seen = {pid: started(pid) for pid in doomed}
+    seen |= {pid: started(pid) for pid in descendants(doomed)}
+    for pid, start in seen.items():
+        kill(pid, sure=partial(_is_same, pid, start))
+
+
+def descendants(processes: set[int]) -> set[int]:
+    """The processes that descend from some."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything (proc(5)); behind it come the state and the parent.
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    generation = processes
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation} - found
+        found |= generation
+    return found
+
+
+def _naming(text: str) -> set[int]:
+    """The processes of this user, in no sandbox, that have `text` in their command line; not we ourselves."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if own(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+    return found - {os.getpid()}
+
+
+def _is_same(pid: int, start: int) -> bool:
+    return started(pid) == start != 0

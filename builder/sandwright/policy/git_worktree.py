@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.git.layout import GITFILE
 from sandwright.inputs import InputTracker
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.git_repositories import first_line
 from sandwright.policy.paths import ancestors, canonical, is_inside
-from sandwright.policy.repositories import first_line
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import Faults, Sourced
 
@@ -42,7 +43,7 @@ def linked_worktree(project: str, home: str, uid: int, inputs: InputTracker) -> 
     if inputs.kind(git) != "file":
         return LinkedWorktree()
     line = first_line(Path(git), inputs)
-    named = line.removeprefix("gitdir: ")
+    named = line.removeprefix(GITFILE)
     directory = _real(os.path.join(project, named), inputs) if named != line else ""  # noqa: PTH118 - as Git does
     common = os.path.dirname(os.path.dirname(directory))  # noqa: PTH120 - a name
     fault = next(_faults(git, directory, common, uid, inputs), "") or _place_fault(common, project, home)

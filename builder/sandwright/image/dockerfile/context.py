@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import BuildError
-from sandwright.image.layout import on_disk
-from sandwright.outputs import output_folder, output_stream, write_output
+from sandwright.outputs import disk_errors, output_folder, output_stream, write_output
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.writer import TarWriter, Writable
 
@@ -41,7 +40,7 @@ class DockerfileContext:
 
         Raise BuildError when something is there, HostError when it can't be written.
         """
-        with on_disk(directory):
+        with disk_errors(directory):
             with output_folder(f"{directory}/{DOCKERFILE}") as (folder, _):
                 empty = not os.listdir(folder)  # noqa: PTH208 - a descriptor
             if not empty:

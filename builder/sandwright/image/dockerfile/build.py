@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sandwright.engines.contract import Engine, EngineImage
 from sandwright.errors import BuildError, LockError, UsageError
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.build import Fetcher, SkippedImage, build_images
 from sandwright.image.definition import ImageDefinition, load_catalogue
-from sandwright.image.engines.context import DockerfileContext
-from sandwright.image.engines.contract import BuildEngine, EngineImage
-from sandwright.image.engines.recipe import REPOSITORY, BaseReferences, fingerprint, make_context
+from sandwright.image.dockerfile.context import DockerfileContext
+from sandwright.image.dockerfile.recipe import REPOSITORY, BaseReferences, fingerprint, make_context
 from sandwright.image.existing import BaseImage, ImageLayout, read_layout
 from sandwright.image.export import write_image
 from sandwright.image.inherit import inherited
@@ -74,7 +74,7 @@ class BuildRequest:
 
 def build_in_engine(
     wish: BuildRequest,
-    engine: BuildEngine,
+    engine: Engine,
     *,
     own: str,
     leave_out: Callable[[SkippedImage], object] | None = None,
@@ -141,7 +141,7 @@ def render_text(wish: BuildRequest, name: str, platform: str) -> str:
 class _EngineBuild:
     """One run, or one rendering, for which no engine is needed."""
 
-    def __init__(self, wish: BuildRequest, engine: BuildEngine | None, own: str, progress: Progress) -> None:
+    def __init__(self, wish: BuildRequest, engine: Engine | None, own: str, progress: Progress) -> None:
         self._wish = wish
         self._engine = engine
         self._own = own
@@ -151,7 +151,7 @@ class _EngineBuild:
         self._in_engine: dict[tuple[str, str], str] = {}
 
     @property
-    def _loaded(self) -> BuildEngine:
+    def _loaded(self) -> Engine:
         assert self._engine is not None
         return self._engine
 
@@ -167,7 +167,7 @@ class _EngineBuild:
         references = [f"{self._wish.repository}/{name}:{_architecture(platform)}"]
         if platform == self._own:
             references.insert(0, f"{self._wish.repository}/{name}:latest")
-        found = engine.find(image)
+        found = engine.inspect_image(image)
         if found is None or found.platform != platform:
             what = "is not there" if found is None else f"is for {found.platform}"
             raise BuildError(
@@ -277,7 +277,7 @@ class _EngineBuild:
     def _load(self, source: BaseImage, platform: str, reference: str) -> None:
         """Load an image, unless the engine has one of that name and of those layers."""
         held = source.images[platform]
-        found = self._loaded.find(reference)
+        found = self._loaded.inspect_image(reference)
         if found is not None and found.layers == held.diff_ids and found.platform == platform:
             return
 
@@ -286,7 +286,7 @@ class _EngineBuild:
 
         with self._progress.step(f"load {source.name} {platform} into {self._loaded.name}", held.size):
             self._loaded.load(write, reference)
-        if self._loaded.find(reference) is None:
+        if self._loaded.inspect_image(reference) is None:
             raise BuildError(f"{self._loaded.name} has loaded {reference} and does not have it")
 
     def _embed(self, catalogue: Mapping[str, ImageDefinition], name: str) -> BaseImage:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from sandwright.errors import UsageError
+from sandwright.git import config
+from sandwright.git.layout import GITFILE
 from sandwright.inputs import InputTracker
-from sandwright.policy import gitconfig, spelling
-from sandwright.policy.gitfiles import MOST
+from sandwright.policy import spelling
+from sandwright.policy.git_protection import MOST
 from sandwright.policy.paths import MAX_LINKS
 
 _NAME = 255
@@ -100,14 +102,14 @@ class Repositories:
             else:
                 self._file(inner, "pointer")
         for key, file, value in named:
-            if gitconfig.is_include(key):
+            if config.is_include(key):
                 self._file(self._expanded(value, file.parent), "include")
             elif key == "core.hookspath":
                 self._file(self._expanded(value, tree), "hooks")
             elif key == "core.attributesfile":
                 self._file(self._expanded(value, tree), "program")
             else:
-                for word in gitconfig.files(key, value):
+                for word in config.files(key, value):
                     path = self._expanded(word, tree)
                     if self._looks.kind_behind(str(path)) == "file":
                         self._file(path, "program")
@@ -119,9 +121,9 @@ class Repositories:
             return
         read.add(real)
         raw = plain_content(file, _CONFIGURATION, self._looks)
-        for key, value in gitconfig.settings((raw or b"").decode(errors="surrogateescape")):
+        for key, value in config.settings((raw or b"").decode(errors="surrogateescape")):
             yield key, file, value
-            if gitconfig.is_include(key):
+            if config.is_include(key):
                 yield from self._named(self._expanded(value, file.parent), read)
 
     def _expanded(self, value: str, base: Path) -> Path:
@@ -168,7 +170,7 @@ def _git_of(git: Path, inputs: InputTracker) -> list[Path]:
     if _is_directory(git, inputs):
         directory = git
     else:
-        target = first_line(git, inputs).removeprefix("gitdir: ")
+        target = first_line(git, inputs).removeprefix(GITFILE)
         directory = git.parent / target if target else git
     if not _is_directory(directory, inputs):
         return []

@@ -1,0 +1,63 @@
+"""A Docker daemon of our own, where nothing keeps one running (CI, no systemd)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from sandwright import process
+from sandwright.engines.docker import answers
+from sandwright.errors import HostError
+from sandwright.setup.requirements import how_to_get
+
+_LOOK = 0.1
+_END = 30.0
+"""Seconds in which a daemon that is told to end must have ended."""
+
+
+@contextlib.contextmanager
+def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
+    """Start a daemon for the length of a `with`; give its address. Only root can.
+
+    Its images, its socket and its state lie in `directory`, a scratch directory, whose end unmounts what the
+    daemon leaves there. The network's configuration is left alone. Raise HostError when it does
+    not answer within `limit` seconds; ToolMissing when there is no dockerd.
+    """
+    program = process.which("dockerd", hint=how_to_get("dockerd", "apt"))
+    address = f"unix://{directory}/docker.sock"
+    with (
+        (directory / "log").open("w+b") as log,
+        process.start(program, *_options(directory, address), stdout=log, stderr=log) as running,
+    ):
+        try:
+            _await(address, lambda: running.poll() is not None, log, limit)
+            yield address
+        finally:
+            running.terminate()
+            process.ended_within(running.poll, _END)
+
+
+def _options(directory: Path, address: str) -> list[str]:
+    """Everything below `directory`, and a containerd namespace of its own, should it share a containerd."""
+    paths = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
+    words = [word for name, path in paths.items() for word in (f"--{name}", str(directory / path))]
+    own = f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few
+    namespaces = ["--containerd-namespace", own, "--containerd-plugins-namespace", f"{own}-plugins"]
+    return [*words, *namespaces, "--host", address, "--bridge", "none", "--iptables=false"]
+
+
+def _await(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:
+    deadline = time.monotonic() + limit
+    while not answers(address):
+        late = time.monotonic() > deadline
+        if late or ended():
+            log.seek(0)
+            lines = log.read()[-2000:].decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            what = f"does not answer within {limit:g} s" if late else "ended at once"
+            raise HostError(f"a Docker daemon was started and {what}: {lines[-1]}")
+        time.sleep(_LOOK)

@@ -1,0 +1,104 @@
+"""The native look after a run: Ctrl-C ends it, and what was typed while the command ran doesn't."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deadfuse import dead_fuse
+from fronts import installed
+from sandwright.session import cache_key
+from sandwright.session.entry import CacheEntry, entry_bytes
+
+STATUS = 7
+LONG = 3.0
+"""Seconds after which the look is given up (scan.c, PATIENCE)."""
+
+pytestmark = pytest.mark.skipif(
+    os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts a file system that doesn't answer"
+)
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "project/mounted").mkdir(parents=True)
+    with dead_fuse(tmp_path / "shown", tmp_path / "project/mounted") as mounted:
+        mounted.silence()
+        yield tmp_path / "project/mounted"
+
+
+def _looking(root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[subprocess.Popen[str], Path]:
+    """The command when a run has ended; a report would say `reported`."""
+    home = folder / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    known = folder / "known"
+    known.write_text(f'{{"full": "{int(time.time())}"}}')
+    path, record = folder / f"{'0' * 64}.entry", folder / "1.json"
+    record.write_text("{}")
+    key = cache_key.make()
+    assert key is not None
+    body = entry_bytes(CacheEntry(method="x", questions=(), roots=(str(root),), known=str(known)))
+    path.write_bytes(cache_key.mac(key, str(path), body) + b"\n" + body)
+    path.chmod(0o600)
+    words = [
+        str(installed(folder / "bin")),
+        "--after",
+        str(path),
+        str(time.time_ns()),
+        str(time.monotonic_ns()),
+    ]
+    ended = subprocess.Popen(
+        [*words, "/bin/echo", "reported", str(record), str(STATUS)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"HOME": str(home)},
+        preexec_fn=_as_the_launcher,  # noqa: PLW1509 - it only blocks signals
+    )
+    return ended, record
+
+
+def _as_the_launcher() -> None:
+    """Signals are blocked, and one came for the command."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _after(process: subprocess.Popen[str]) -> tuple[str, float]:
+    began = time.monotonic()
+    output, _ = process.communicate(timeout=60)
+    return output, time.monotonic() - began
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it(
+    silent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    looking, record = _looking(silent, tmp_path, monkeypatch)
+    time.sleep(0.5)
+    assert looking.poll() is None
+    looking.send_signal(number)
+    output, seconds = _after(looking)
+    assert (looking.returncode, output, record.exists()) == (STATUS, "", False)
+    assert seconds < LONG / 2
+
+
+def test_without_one_python_reports(silent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, record = _looking(silent, tmp_path, monkeypatch)
+    output, seconds = _after(looking)
+    assert (looking.returncode, output) == (0, f"reported {record} {STATUS}\n")
+    assert seconds > LONG - 0.2
+
+
+def test_nothing_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    looking, record = _looking(tmp_path / "project", tmp_path, monkeypatch)
+    output, _ = _after(looking)
+    assert (looking.returncode, output, record.exists()) == (STATUS, "", False)
