@@ -130,7 +130,7 @@ def test_a_forged_entry_is_none(project: Project, mac: str) -> None:
     assert b"pwned" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("field", ["terminal", "starts", "wrap_terminal", "loosened"])
+@pytest.mark.parametrize("field", ["terminal", "argv0_override", "terminal_argv", "loosened"])
 def test_all_of_an_entry_is_authenticated(project: Project, field: str) -> None:
     """Not only the words that are started."""
     path, data = entry(project, run=True)
