@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,9 @@ EMPTY: dict[str, dict[str, str]] = {
 """Commands that check something; words by which there is nothing to check, and the reason that they give."""
 
 
+NEEDS_ROOT = "only root can start containers of several users"
+
+
 @pytest.fixture
 def nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory full of things with nothing in them."""
@@ -142,7 +146,8 @@ def test_with_nothing_to_check(
     name: str, words: str, nothing: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name, *words.split()]) not in (0, 1)
-    assert EMPTY[name][words] in capsys.readouterr().err
+    refused = NEEDS_ROOT if name == "prove-mapping" and os.geteuid() != 0 else EMPTY[name][words]
+    assert refused in capsys.readouterr().err
 
 
 def test_the_hooks_check_something() -> None:

@@ -422,10 +422,10 @@ def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
     assert row.reason.startswith("bwrap can't enforce resources.memory (memory, project sandbox.yaml:2:")
 
 
-def test_methods_without_a_renderer_are_listed() -> None:
+def test_what_an_account_may_do_outside_the_project_is_not_asked() -> None:
     row = _row("read", "/etc/hosts", "alcless")
     assert (row.decision, row.status) == (None, "not asked")
-    assert row.because == "alcless is rendered, but not read back yet"
+    assert row.because == "what the account may do outside the project, its rights on this machine say"
     assert row.level == "stricter"
 
 

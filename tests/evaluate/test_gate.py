@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.gate import excesses
 from sandwright.methods import METHODS, compare, registry
+from sandwright.methods.contract import Method
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.paths import ancestors
 from sandwright.questions import EntryKind
@@ -199,17 +201,138 @@ def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
 def test_changed_artifacts_are_refused(
     method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = METHODS[method]
-    made = module.make_artifacts
+    _check_planted(_accepting(method), method, artifact, (old, new), case, monkeypatch)
 
-    def faulty(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-        return tuple(_replaced(each, old, new) if each.name == artifact else each for each in made(policy))
 
-    policy = _accepting(method)
-    registry.render(policy, method)
-    monkeypatch.setattr(module, "make_artifacts", faulty)
+def _check_planted(
+    policy: ResolvedPolicy,
+    method: str,
+    artifact: str,
+    change: tuple[str, str],
+    case: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is rendered is used; with one change it is refused, for the case."""
+    made = Method.make_artifacts
+
+    def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        return tuple(
+            _replaced(each, *change) if each.name == artifact else each for each in made(own, policy)
+        )
+
+    assert artifact in {each.name for each in registry.render(policy, method).artifacts}
+    monkeypatch.setattr(Method, "make_artifacts", faulty)
     with pytest.raises(ArtifactsTooWide, match=re.escape(case)):
         registry.render(policy, method)
+
+
+SECRET = f"{PROJECT}/secret"
+READERS = [
+    ("docker", "compose.yaml", f'source: "/dev/null", target: "{SECRET}"', f'source: "{SECRET}", target: "{SECRET}"', f"read {SECRET}"),
+    ("docker", "compose.yaml", "network_mode: none", "network_mode: host", "connect 192.0.2.1:443"),
+    ("docker", "compose.yaml", "seccomp:./seccomp.json", "seccomp:unconfined", "syscall kexec_load"),
+    ("docker", "compose.yaml", "    - NO_COLOR\n", "    - PYTHONPATH\n", "env PYTHONPATH"),
+    ("podman", "compose.yaml", f'target: "{PROJECT}/.git", read_only: true', f'target: "{PROJECT}/.git", read_only: false', f"write {PROJECT}/.git/config"),
+    ("docker", "seccomp.json", '"getpid"', '"kexec_load"', "syscall kexec_load"),
+    ("oci", "config.json", '"getpid"', '"keyctl"', "syscall keyctl"),
+    ("devcontainer", "devcontainer.json", f"src=/dev/null,dst={SECRET}", f"src={SECRET},dst={SECRET}", f"read {SECRET}"),
+    ("devcontainer", "devcontainer.json", "--network=none", "--network=host", "connect 192.0.2.1:443"),
+    ("devcontainer", "devcontainer.json", "/seccomp.json", "/other.json", "syscall kexec_load"),
+    ("devcontainer", "devcontainer.json", f"target={PROJECT}", "target=/etc", "write /etc"),
+    ("vm-landlock", "mounts", f"mask-file\0{SECRET}", f"read\0{SECRET}", f"read {SECRET}"),
+    ("vm-landlock", "mounts", f"cover-directory\0{PROJECT}/.vscode", f"write\0{PROJECT}/.vscode", f"write {PROJECT}/.vscode"),
+    ("kubernetes-install", "sandbox.yaml", f'mountPath: "{SECRET}"', 'mountPath: "/srv/none"', f"read {SECRET}"),
+    ("kubernetes-install", "sandboxtemplate.yaml", "egress: []", "egress:\n    - {}", "connect 192.0.2.1:443"),
+    ("kubernetes-install", "sandboxtemplate.yaml", "type: Localhost", "type: RuntimeDefault", "syscall kexec_load"),
+    ("kubernetes-install", "namespace.yaml", "enforce: restricted", "enforce: baseline", "namespace.yaml: pod-security.kubernetes.io/enforce is not restricted"),
+    ("kubernetes-install", "admission-pods-binding.yaml", "  - Deny\n", "  - Audit\n", "validationActions is not Deny"),
+    ("kubernetes-install", "admission-pods-policy.yaml", "failurePolicy: Fail", "failurePolicy: Ignore", "failurePolicy is not Fail"),
+    ("kubernetes-install", "kustomization.yaml", "- quota.yaml\n", "", "kustomization.yaml does not list quota.yaml"),
+]  # fmt: skip
+"""A method or variant, one of its artifacts, text in it, what stands there instead, and what is refused."""
+
+
+@pytest.mark.parametrize(("method", "artifact", "old", "new", "case"), READERS)
+def test_what_other_tools_start_is_refused_when_it_is_too_wide(
+    method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = _policy(registry.find(method)[0], FAULTY, FAULTY_FACTS)
+    _check_planted(policy, method, artifact, (old, new), case, monkeypatch)
+
+
+ACCOUNT = """
+method: alcless
+filesystem: {deny: [$PROJECT/secret], readonly: [$PROJECT/kept]}
+network: {mode: host}
+degrade:
+"""
+LACKING = (
+    "filesystem.read", "filesystem.deny", "filesystem.links", "filesystem.tmp-private", "network.no-sockets",
+    "network.other-sockets", "process.unprivileged", "credentials.cloud", "network.no-own-sockets",
+    "resources.memory", "resources.cpus",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "case"),
+    [
+        ("/kept", "/other", f"write {PROJECT}/kept"),
+        ("/.git/config", "/.git/other", f"write {PROJECT}/.git/config"),
+    ],
+)
+def test_what_comes_back_from_an_account_is_refused_when_it_is_too_wide(
+    old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted = "".join(f"  - {{feature: {each}, method: alcless, reason: test}}\n" for each in LACKING)
+    policy = Policy.from_text(f"{ACCOUNT}{accepted}").resolve(FAULTY_FACTS)
+    _check_planted(policy, "alcless", "variables.sh", (old, new), case, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("method", "artifact"),
+    [
+        ("docker", "proxy/squid.conf"),
+        ("kubernetes", "proxy-configmap.yaml"),
+        ("kubernetes-install", "configmap-proxy.yaml"),
+    ],
+)
+def test_a_proxy_that_lets_other_hosts_through_is_refused(
+    method: str, artifact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = "network: {mode: proxy, allow: [listed.example.org]}"
+    text = f"method: {registry.find(method)[0]}\n{network}\nresources: {{pids: unlimited}}\n"
+    change = ("listed.example.org", "host.invalid")
+    case = "connect host.invalid:443"
+    _check_planted(Policy.from_text(text).resolve(FACTS), method, artifact, change, case, monkeypatch)
+
+
+@pytest.mark.parametrize("method", ["bwrap", "docker", "oci"])
+def test_a_directory_that_can_be_moved_with_a_restriction_in_it_is_refused(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = FACTS.with_entries({f"{PROJECT}/a": DIRECTORY, f"{PROJECT}/a/b": FILE})
+    policy = _policy(method, "{readonly: [$PROJECT/a/b]}", facts)
+    registry.render(policy, method)
+    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without(f"{PROJECT}/a"))
+    with pytest.raises(ArtifactsTooWide, match=re.escape(f"renaming {PROJECT}/a, with {PROJECT}/a/b in it")):
+        registry.render(policy, method)
+
+
+def test_a_filter_that_is_not_the_policy_s_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that refuses all calls says nothing about those that the policy denies."""
+    refuses_all = struct.pack("<HBBI", 0x06, 0, 0, 0x00050001)
+    made = Method.make_artifacts
+
+    def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        return tuple(
+            dataclasses.replace(each, content=refuses_all) if each.name == "seccomp.bpf" else each
+            for each in made(own, policy)
+        )
+
+    policy = _policy("bwrap")
+    monkeypatch.setattr(Method, "make_artifacts", faulty)
+    with pytest.raises(ArtifactsTooWide, match="it refuses read"):
+        registry.render(policy, "bwrap")
 
 
 def _replaced(artifact: Artifact, old: str, new: str) -> Artifact:

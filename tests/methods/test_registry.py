@@ -173,7 +173,7 @@ def test_every_part_is_there_and_of_this_method(own: str, parts: Parts) -> None:
     assert named, "a method or variant without parts is a mistake"
     for part, text in named.items():
         module = text.partition(":")[0]
-        shared = part == "read_back" and module.startswith("sandwright.methods.shared.")
+        shared = part in ("read_back", "read_others") and module.startswith("sandwright.methods.shared.")
         assert shared or module.startswith(f"sandwright.methods.{own}."), text
         loaded = parts.load(part)
         match part:
@@ -183,12 +183,19 @@ def test_every_part_is_there_and_of_this_method(own: str, parts: Parts) -> None:
                 assert all(isinstance(each, Answers) for each in loaded.values())
             case "render":
                 assert next(iter(inspect.signature(loaded).parameters)) == "policy"
-            case "read_back":
+            case "read_back" | "read_others":
                 assert len(inspect.signature(loaded).parameters) == 2
             case "backend":
                 assert loaded().name
 
 
-def test_only_what_nothing_reads_is_not_read_back() -> None:
+def test_all_artifacts_are_read_back() -> None:
     """Without a reader nothing checks the artifacts before they are used."""
-    assert [name for name, each in METHODS.items() if not each.parts.read_back] == ["alcless"]
+    rendering = [
+        (name, parts)
+        for own, method in METHODS.items()
+        for name, parts in [(own, method.parts), *((each, v.parts) for each, v in method.variants.items())]
+        if parts.render
+    ]
+    assert len(rendering) == 16
+    assert [name for name, parts in rendering if not parts.read_back] == []

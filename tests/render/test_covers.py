@@ -281,7 +281,11 @@ def test_nothing_runs_where_one_appeared(project: Path, tmp_path: Path, there: s
 
 
 @pytest.mark.needs("bwrap", "git")
-def test_nothing_runs_where_none_can_be_made(project: Path, tmp_path: Path) -> None:
+def test_nothing_runs_where_none_can_be_made(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))  # /run/sandwright is not this root's
     before, launcher = _tree(project), _launcher(project, tmp_path / "out")
     script = f'mount -t tmpfs -o ro none "{project}/src" && exec "{launcher}" echo ran'
     argv = ("unshare", "--map-root-user", "--mount", "sh", "-c", script)

@@ -99,6 +99,20 @@ def test_what_writes_nothing_changes_nothing(program: Path, tmp_path: Path) -> N
     assert (file.read_text(), file.stat().st_mtime) == ("content", 1)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="root mounts")
+def test_an_ordinary_empty_file_is_no_mask(program: Path, tmp_path: Path) -> None:
+    """A mask is mounted, or the null device; so is a file that has content no mask."""
+    for name in ("empty", "nothing", "masked", "device", "filled"):
+        (tmp_path / name).write_text("content" if name == "filled" else "")
+    binds = {"nothing": "masked", "/dev/null": "device", "filled": "filled"}
+    script = " && ".join([*(f"mount --bind {what} {where}" for what, where in binds.items()), "./probe"])
+    names = ("empty", "masked", "device", "filled", "missing")
+    asked = requests([attempt("content", name) for name in names], word="word")
+    result = process.run("unshare", "-m", "sh", "-c", script, stdin=asked, cwd=tmp_path, timeout=60)
+    found = answers(result.stdout, len(names), word="word")
+    assert [str(each) for each in found] == ["ok '0'", "ENODATA", "ENODATA", "ok '7'", "ENOENT"]
+
+
 def test_one_that_hangs_is_late(program: Path) -> None:
     assert _names(program, attempt("sleep", 60), attempt("echo", "on")) == ["late", "ok"]
 

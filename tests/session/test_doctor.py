@@ -309,6 +309,10 @@ def test_podman_is_asked_for_its_runtime_once(tmp_path: Path, monkeypatch: pytes
     _program(tmp_path, "podman", f'echo "$1" >>{log}; exec {real} "$@"')
     _first_on_path(monkeypatch, tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path / "build"))
+    index = tmp_path / "build" / "images" / "debian" / "index.json"
+    index.parent.mkdir(parents=True)
+    index.write_text("{}")
     for times in (1, 1):
         [found] = diagnose(methods=["podman"]).methods
         assert found.ready, found

@@ -150,6 +150,17 @@ def test_a_runtime_is_green(prove_with: Prove) -> None:
     assert prove_with("oci", timed, runs=True) == {}
 
 
+@pytest.mark.needs("runc", "cc")
+@pytest.mark.parametrize("weakened", [False, True])
+def test_an_empty_file_of_the_image_is_not_taken_for_its_mask(weakened: bool, prove_with: Prove) -> None:
+    """The root that `verify` makes has an empty one there."""
+    policy = POLICY.replace("{write: [$PROJECT]}", "{write: [$PROJECT], deny: [/etc/machine-id]}")
+    unmasked = configuration(lambda _, config: config["linux"]["maskedPaths"].remove("/etc/machine-id"))
+    assert set(prove_with("oci", policy, unmasked if weakened else None)) == (
+        {"files/deny: /etc/machine-id"} if weakened else set()
+    )
+
+
 @pytest.mark.needs("runsc", "cc")
 def test_gvisor_is_green(prove_with: Prove) -> None:
     assert prove_with("gvisor", PLAIN, runs=True) == {}

@@ -128,7 +128,7 @@ class _Reader:
         if match is None:
             self._fail("is not a string of JSON: unfinished, a control character, or an unknown escape")
         value = json.loads(match[0]) if "\\" in match[0] else match[0][1:-1]
-        if _HALF.search(value):
+        if not value.isascii() and _HALF.search(value):
             self._fail("holds half of a surrogate pair")
         self._at = match.end()
         return str(value)
@@ -148,6 +148,8 @@ class _Reader:
         return float(match[0]) if match[1] or match[2] else int(match[0])
 
     def _skip(self) -> None:
+        if self._text[self._at : self._at + 1] > " ":  # most calls stand at no space
+            return
         space = _SPACE.match(self._text, self._at)
         self._at = space.end() if space else self._at
 

@@ -1,4 +1,4 @@
-"""The paths at which a policy's answer can change: those of its rules, with what is above and below them."""
+"""The paths and hosts at which a policy's answer can change: those of its rules, and what is next to them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,23 @@ def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
     yield from (each.path for each in files.unprotected)
     for protection in files.protections:
         yield from (below(root, name.value) for root in protection.roots for name in protection.names)
+
+
+MAX_HOSTS = 50
+"""Listed hosts, from the first on, whose neighbours are asked about."""
+
+
+def boundary_hosts(policy: ResolvedPolicy) -> Iterator[tuple[str, int]]:
+    """A cloud's metadata, an address, a name that leads nowhere, and what is next to listed hosts."""
+    yield from (("169.254.169.254", 80), ("192.0.2.1", 443), ("host.invalid", 443))
+    for pattern in policy.network.allow[:MAX_HOSTS]:
+        host = pattern.host.removeprefix("*.")
+        if host == "*":
+            continue
+        yield host, max(pattern.ports or {443}) % 65535 + 1
+        if not host[-1].isdigit() and ":" not in host:
+            yield f"x{host}", 443
+            yield f"{host}.invalid", 443
 
 
 def parent(path: str) -> str:

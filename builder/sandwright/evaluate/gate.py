@@ -1,30 +1,39 @@
 """Refuses rendered artifacts that allow more than the policy, and the method's declaration, say.
 
 The artifacts are read back as their consumer reads them, and asked at every boundary of the policy: each
-rule, each protected name, the directory above and a made-up name below. The renderer's intent doesn't count.
+rule, each protected name, the directory above and a made-up name below; whether a directory above can be
+moved away; hosts, ports, sockets, variables, and system calls. The renderer's intent doesn't count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import CHILD, boundary_paths, parent
+from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths, parent
 from sandwright.evaluate.explain.known import is_own, why_looser
+from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.policy.explain import explain
-from sandwright.policy.paths import below, followed
+from sandwright.policy.paths import ancestors, below, followed
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action
 from sandwright.policy.uses import RenderFinding
 from sandwright.policy.values import LOADERS
+from sandwright.render.rendered import Rendered
 
 MAX_SHOWN = 5
 """Cases that an error lists."""
 
 _ACTIONS: tuple[Action, ...] = ("read", "write")
+
+_DENIED_CALLS = ("kexec_load", "init_module", "bpf", "keyctl", "add_key", "perf_event_open", "userfaultfd")
+"""Calls that our profiles deny. One that a policy's own filter allows is not asked about."""
+
+_ALLOWED_CALL = "read"
+"""A filter that refuses this, too, is not the one of the policy, and its refusals show nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +50,28 @@ class Excess:
         return f"{self.asked.kind} {self.asked.subject}: denied by {self.denied_by}, allowed by {where}"
 
 
-def check_artifacts(
-    policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding], *, method: str
-) -> None:
+def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Iterable[ReadBack]) -> None:
     """Raise ArtifactsTooWide where the artifacts allow more than the policy.
 
-    `sandbox` is what they were read back to, `findings` what rendering reported, by feature.
+    `sandboxes` are what they were read back to: that of the launcher, and those that other tools start.
     """
-    found = tuple(excesses(policy, sandbox, findings))
+    policy = _with_closed_facts(policy)
+    findings = {each.use.feature: each for each in rendered.findings}
+    questions = tuple(_questions(policy))
+    found: list[Excess] = []
+    for sandbox in sandboxes:
+        found += (*_excesses(policy, sandbox, findings, questions), *_through_proxy(policy, sandbox))
+        _check_filter(policy, rendered.method, sandbox)
     if not found:
         return
     more = len(found) - MAX_SHOWN
-    lines = [f"{method}: the rendered sandbox allows more than the policy, so it is not used:"]
+    lines = [f"{rendered.method}: the rendered sandbox allows more than the policy, so it is not used:"]
     lines += [f"  {each}" for each in found[:MAX_SHOWN]]
     lines += [f"  and {more} more"] if more > 0 else []
     first = found[0].asked
     lines.append(
         "take another method, or change the rule or what is at its path; "
-        f"`sandwright explain {first.kind} {first.subject} --method {method}` shows both answers"
+        f"`sandwright explain {first.kind} {first.subject} --method {rendered.method}` shows both answers"
     )
     raise ArtifactsTooWide(*lines)
 
@@ -67,15 +80,54 @@ def excesses(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
-    policy = replace(policy, facts=policy.facts.closed())  # names are made up, and nothing is there
-    arch = policy.facts.platform.partition("/")[2] or "amd64"
-    for asked in (*_paths(policy), *_others(policy)):
+    policy = _with_closed_facts(policy)
+    yield from _excesses(policy, sandbox, findings, _questions(policy))
+
+
+def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
+    """The gate makes names up, of which no recording says anything: nothing is there."""
+    return replace(policy, facts=policy.facts.closed())
+
+
+def _questions(policy: ResolvedPolicy) -> Iterator[Asked]:
+    """What the policy denies."""
+    yield from _paths(policy)
+    yield from _others(policy)
+    for name in _DENIED_CALLS:
+        asked = Asked("syscall", name, name=name)
+        if not own_answer(policy, asked, _arch(policy)).allowed:
+            yield asked
+
+
+def _excesses(
+    policy: ResolvedPolicy,
+    sandbox: ReadBack,
+    findings: Mapping[str, RenderFinding],
+    questions: Iterable[Asked],
+) -> Iterator[Excess]:
+    arch = _arch(policy)
+    for asked in questions:
         verdict = sandbox.answer(asked, policy.facts, arch)
         if not verdict.allowed or is_own(policy, asked, verdict):
             continue
         if not why_looser(policy, asked, findings, sandbox):
-            answer = explain(policy, asked.kind, asked.subject)
+            answer = own_answer(policy, asked, arch)
             yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
+    yield from _moves(policy, sandbox, findings)
+
+
+def _arch(policy: ResolvedPolicy) -> str:
+    return policy.facts.platform.partition("/")[2] or "amd64"
+
+
+def _check_filter(policy: ResolvedPolicy, method: str, sandbox: ReadBack) -> None:
+    asked = Asked("syscall", _ALLOWED_CALL, name=_ALLOWED_CALL)
+    verdict = sandbox.answer(asked, policy.facts, _arch(policy))
+    if verdict.allowed is False and own_answer(policy, asked, _arch(policy)).allowed:
+        raise ArtifactsTooWide(
+            f"{method}: the rendered filter of system calls is not the policy's, so it is not used: "
+            f"it refuses {_ALLOWED_CALL} ({verdict.place or verdict.because})"
+        )
 
 
 def _paths(policy: ResolvedPolicy) -> Iterator[Asked]:
@@ -94,6 +146,37 @@ def _near(policy: ResolvedPolicy) -> Iterator[str]:
         path = followed(spelled, policy.facts)[0]
         found |= {parent(path): None, path: None, below(path, CHILD): None}
     yield from found
+
+
+def _moves(
+    policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
+) -> Iterator[Excess]:
+    """Directories that can be renamed, with a restricted path that is in them: its name is then free."""
+    tree = policy.filesystem.tree
+    seen: set[str] = set()
+    for rule in policy.filesystem.rules:
+        if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) is None:
+            continue
+        for above in ancestors(rule.path)[:-1]:
+            if above in seen or not (tree.changes_host(above) and tree.changes_host(parent(above))):
+                continue
+            seen.add(above)
+            asked = Asked("write", above, path=above)
+            inner = Asked("write", rule.path, path=rule.path)
+            if sandbox.can_move(above, policy.facts) and not why_looser(policy, inner, findings, sandbox):
+                because = f"renaming {above}, with {rule.path} in it"
+                verdict = MethodVerdict(allowed=True, because=because)
+                yield Excess(asked, f"{rule.kind} {rule.written or rule.path} ({rule.source})", verdict)
+
+
+def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
+    """Hosts that the rendered proxy lets through, and the policy doesn't list."""
+    for host, port in boundary_hosts(policy) if policy.network.mode == "proxy" else ():
+        answer = explain(policy, "connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        verdict = None if answer.allowed else sandbox.through_proxy(host, port)
+        if verdict is not None and verdict.allowed:
+            asked = Asked("connect", answer.subject, host=host, port=port)
+            yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
 def _others(policy: ResolvedPolicy) -> Iterator[Asked]:

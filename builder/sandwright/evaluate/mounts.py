@@ -42,11 +42,17 @@ class Mounts:
             self._tree.add(mount.target, (index, mount))
         self._governing: dict[str, Mount | None] = {}
         self._links: dict[str, str | None] = {}
+        self._answers: dict[str, MountAccess] = {}
 
     def access(self, path: str) -> MountAccess:
         """What can be done with an absolute path. Raise UsageError for another."""
         if not path.startswith("/") or "\0" in path:
             raise UsageError(f"{path!r} is no absolute path")
+        if path not in self._answers:
+            self._answers[path] = self._access(path)
+        return self._answers[path]
+
+    def _access(self, path: str) -> MountAccess:
         found = self._follow(path)
         if found is None:
             return MountAccess(
@@ -72,6 +78,10 @@ class Mounts:
             for each in mounts:
                 last = each if last is None or each[0] > last[0] else last
         return last[1] if last else None
+
+    def is_target(self, path: str) -> bool:
+        """Whether something is mounted at this very path."""
+        return bool(self._tree.at(path))
 
     def hidden(self) -> tuple[Mount, ...]:
         """The mounts that a later one hides: none of them has any effect."""

@@ -32,6 +32,7 @@ KEPT: Mapping[str, str] = {
     "~/.cache/pip": "pip",
     "~/.cache/uv": "uv",
     "~/.npm": "npm",
+    "~/.local/share/pnpm/store": "pnpm",
     "~/.m2/repository": "maven",
     "~/.gradle": "gradle",
     "~/.cache/ccache": "ccache",

@@ -39,6 +39,7 @@ class Parts:
     declaration: str = ""
     render: str = ""
     read_back: str = ""
+    read_others: str = ""
     backend: str = ""
     expected: str = ""
 
@@ -80,6 +81,13 @@ class Method:
             raise RenderError(f"{rendered.method} is rendered, but not read back yet")
         sandbox: ReadBack = self.parts.load("read_back")(rendered, policy)
         return sandbox
+
+    def read_others(self, rendered: Rendered, policy: ResolvedPolicy) -> Sequence[ReadBack]:
+        """What its artifacts make other tools start than the launcher, such as Compose."""
+        if not self.parts.read_others:
+            return ()
+        sandboxes: Sequence[ReadBack] = self.parts.load("read_others")(rendered, policy)
+        return sandboxes
 
     def make_backend(self) -> Backend | None:
         """The backend that starts its sandboxes here; None where they run elsewhere."""

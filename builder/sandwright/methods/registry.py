@@ -132,7 +132,7 @@ def _with_parts(name: str) -> Method:
         return own
     given = {part: value for part, value in asdict(parts).items() if value}
     if parts.render:
-        given["read_back"] = parts.read_back  # the method's reader can't read other artifacts
+        given |= {"read_back": parts.read_back, "read_others": parts.read_others}  # of other artifacts
     return replace(own, parts=replace(own.parts, **given))
 
 
@@ -197,8 +197,8 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
         policy, declaration(name), method_here.make_artifacts, name="" if in_outer else name
     )
     if declaration(name).enforces and method_here.parts.read_back:
-        findings = {each.use.feature: each for each in rendered.findings}
-        check_artifacts(policy, method_here.read_artifacts(rendered, policy), findings, method=name)
+        read = method_here.read_artifacts(rendered, policy)
+        check_artifacts(policy, rendered, (read, *method_here.read_others(rendered, policy)))
     return rendered
 
 

@@ -53,6 +53,7 @@ CACHES: Mapping[str, Mapping[str, str]] = {
     "pip": {"PIP_CACHE_DIR": "$CACHE/pip"},
     "uv": {"UV_CACHE_DIR": "$CACHE/uv"},
     "npm": {"npm_config_cache": "$CACHE/npm"},
+    "pnpm": {"npm_config_store_dir": "$CACHE/pnpm", "pnpm_config_store_dir": "$CACHE/pnpm"},
     "cargo": {"CARGO_HOME": "$CACHE/cargo"},
     "go": {"GOCACHE": "$CACHE/go/build", "GOMODCACHE": "$CACHE/go/mod"},
     "maven": {"MAVEN_OPTS": "-Dmaven.repo.local=$CACHE/maven"},

@@ -25,6 +25,7 @@ from sandwright.environment import SESSION
 from sandwright.errors import CommandFailed
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
+from sandwright.mountinfo import mounted_below
 from sandwright.questions import is_cover
 from sandwright.runtime.probe.protocol import answers, attempt, requests
 from sandwright.signalling import kill
@@ -334,10 +335,7 @@ def _remains(runs: Runs) -> Iterator[str]:
     """
     fixture = runs.subject.fixture
     yield from (f"process {pid}: {line}" for pid, line in _processes(runs).items())
-    with contextlib.suppress(OSError):
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-        points = (line.split()[4] for line in mounts.splitlines())
-        yield from (f"mount {point}" for point in points if point.startswith(f"{fixture.root}/"))
+    yield from (f"mount {point}" for point in mounted_below(fixture.root))
     if engine := runs.subject.engine:
         session = runs.sandbox.environment[SESSION.name]
         with contextlib.suppress(CommandFailed):

@@ -34,6 +34,7 @@ _Resource = dict[str, ResourceValue]
 _OPERATIONS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "read": (("file-read-data", 0),),
     "length": (("file-read-data", 0),),
+    "content": (("file-read-data", 0),),
     "list": (("file-read-data", 0),),
     "stat": (("file-read-metadata", 0),),
     "write": (("file-write-data", 0),),

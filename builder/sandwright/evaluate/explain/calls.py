@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from sandwright.documents.document import field_name
+from sandwright.documents.document import Document, field_name
+from sandwright.documents.jsontext import parse_json
 from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
-from sandwright.seccomp import SeccompCall, SeccompDecision, decide
+from sandwright.seccomp import SeccompCall, SeccompDecision, SeccompProfile, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.action import ActionKind
-from sandwright.seccomp.document import load_profile_json
+from sandwright.seccomp.document import read_profile
 from sandwright.seccomp.resolve import resolve
 
 Arguments = tuple[int, int, int, int, int, int]
@@ -58,9 +59,23 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 
 def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
-    """The answers of a profile, or of the configuration of a bundle that holds one."""
-    document = functools.cache(lambda: load_profile_json(content, file))  # most questions are of no call
-    filter_of = functools.cache(lambda machine: resolve(document(), arch=machine, caps=caps))
+    """The answers of a profile; it is parsed when the first call is asked about."""
+    return _answers(functools.partial(_read_profile, content, file), file, caps)
+
+
+@functools.lru_cache(maxsize=2)
+def _read_profile(content: bytes, file: str) -> SeccompProfile:
+    """Several artifacts of a method name the same filter."""
+    return read_profile(parse_json(content, file=file))
+
+
+def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:
+    """The same of the configuration of a bundle that holds a profile."""
+    return _answers(functools.cache(lambda: read_profile(document)), document.file, caps)
+
+
+def _answers(profile: Callable[[], SeccompProfile], file: str, caps: Collection[str]) -> Calls:
+    filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
 
     def answer(asked: Asked, arch: str) -> MethodVerdict:
         machine = architecture(arch)
@@ -70,6 +85,16 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
         decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], wanted, padded(asked)))
         runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
         return MethodVerdict(runs, f"the filter answers {decision.action}", _at(decision, file))
+
+    return answer
+
+
+def unfiltered(file: str) -> Calls:
+    """The answers where an artifact leaves the filter out that it should name: an engine's own holds then."""
+
+    def answer(_asked: Asked, _arch: str) -> MethodVerdict:
+        place = ArtifactPosition(file, "no filter of the policy")
+        return MethodVerdict(allowed=True, because="the policy's filter is not used", place=place)
 
     return answer
 

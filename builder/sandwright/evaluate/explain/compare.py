@@ -238,7 +238,7 @@ class _Asking:
         verdict = read.sandbox.answer(self.asked, read.policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
             way = read.sandbox.way_to_proxy()
-            verdict = through_proxy(read.rendered, read.policy, self.asked) if way.allowed else way
+            verdict = through_proxy(read.sandbox, read.policy, self.asked) if way.allowed else way
         row = replace(blank, because=verdict.because, place=verdict.place)
         row = self._compared(row, verdict, method.declaration, read.sandbox, read.findings)
         return replace(row, status="refused", reason=read.refusal) if read.refusal and row.decision else row

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.evaluate.explain.squid import Squid
 from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
@@ -52,7 +53,8 @@ class Enclosure(ReadBack):
     values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
     bring in the way to a proxy. `localhost` are the ports of the host's loopback that the one inside leads
     to, `expose` those inside that the host's leads to. `sockets`: those of the host that are seen can be
-    connected to, where `connects` is not None only these, as the launcher connects.
+    connected to, where `connects` is not None only these, as the launcher connects. `proxy` is that among the
+    artifacts, None where a session starts one.
     """
 
     root: Root
@@ -67,6 +69,7 @@ class Enclosure(ReadBack):
     expose: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     sockets: bool = True
     connects: Collection[str] | None = None
+    proxy: Callable[[], Squid] | None = None
     _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, init=False, repr=False, compare=False)
     _places: dict[int, ArtifactPosition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -103,6 +106,15 @@ class Enclosure(ReadBack):
             because = f"{missing} does not exist, and {NOT_STARTED}"
             return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
         return MethodVerdict(allowed, access.because, place, access.mount.target)
+
+    def can_move(self, path: str, facts: HostFacts) -> bool | None:
+        """A mount point is not renamed, nor what lies in a directory that can't be written."""
+        mounts = self._on(facts)
+        return mounts.access(path.rpartition("/")[0] or "/").writable and not mounts.is_target(path)
+
+    def mount_over(self, path: str, facts: HostFacts) -> Mount | None:
+        """What decides on a path inside; None where the image's own files are."""
+        return self._on(facts).access(path).mount
 
     def _absent_at(self, path: str) -> str:
         """The path of `absent` that this one is, or is in, the uppermost if there are several."""
@@ -167,6 +179,10 @@ class Enclosure(ReadBack):
             return MethodVerdict(allowed=True, because="the host's localhost leads inside", place=place)
         because = "the sandbox has a localhost of its own"
         return MethodVerdict(allowed=False, because=because, place=self.network)
+
+    def through_proxy(self, host: str, port: int) -> MethodVerdict | None:
+        """What the proxy among the artifacts answers."""
+        return self.proxy().verdict(host, port) if self.proxy else None
 
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached: the session brings a socket to it into the sandbox's network."""

@@ -20,6 +20,14 @@ class ReadBack(ABC):
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached, with `network.mode: proxy`."""
 
+    def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002
+        """Whether a directory can be renamed, with all that is restricted in it; None where nothing says."""
+        return None
+
+    def through_proxy(self, host: str, port: int) -> MethodVerdict | None:  # noqa: ARG002
+        """What the proxy among the artifacts answers; None where a session starts one."""
+        return None
+
     def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:  # noqa: ARG002
         """Why it denies what the policy allows; empty when nobody knows, None for the reasons of mounts."""
         return None

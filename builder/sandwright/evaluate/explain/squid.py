@@ -13,11 +13,11 @@ import re
 from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.hosts import HostIndex
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, squid_configuration
-from sandwright.render.rendered import Rendered
 
 FILE = "squid.conf"
 CLIENT = "127.0.0.1"
@@ -232,16 +232,15 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         return None
 
 
-def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> MethodVerdict:
+def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, asked: Asked) -> MethodVerdict:
     """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
-    own = next((each for each in rendered.artifacts if each.name.endswith(FILE)), None)
-    if own is not None:
-        return _squid(own.content.decode(), own.name).verdict(asked.host, asked.port)
-    return _session(policy.network.hosts).verdict(asked.host, asked.port)
+    own = sandbox.through_proxy(asked.host, asked.port)
+    return _session(policy.network.hosts).verdict(asked.host, asked.port) if own is None else own
 
 
 @functools.lru_cache(maxsize=16)
-def _squid(text: str, file: str) -> Squid:
+def parsed(text: str, file: str) -> Squid:
+    """A configuration that an artifact holds."""
     return Squid(text, file=file)
 
 

@@ -15,6 +15,7 @@ METHOD = Method(
     parts=Parts(
         declaration="sandwright.methods.alcless.support:DECLARATION",
         render="sandwright.methods.alcless.render:render_alcless",
+        read_back="sandwright.methods.alcless.explain:read_alcless",
         backend="sandwright.methods.alcless.backend:Alcless",
         expected="sandwright.methods.alcless.expected:EXPECTED",
     ),

@@ -27,6 +27,7 @@ METHOD = Method(
         declaration="sandwright.methods.docker.support:DECLARATION",
         render="sandwright.methods.docker.render:render_docker",
         read_back="sandwright.methods.shared.engine.explain:read_engine",
+        read_others="sandwright.methods.shared.engine.compose_explain:read_compose",
         backend="sandwright.methods.docker.backend:Docker",
         expected="sandwright.methods.docker.expected:EXPECTED",
     ),
@@ -35,6 +36,7 @@ METHOD = Method(
             Parts(
                 declaration="sandwright.methods.docker.devcontainer:DECLARATION",
                 render="sandwright.methods.docker.devcontainer:render_devcontainer",
+                read_back="sandwright.methods.docker.devcontainer_explain:read_devcontainer",
             )
         ),
     },

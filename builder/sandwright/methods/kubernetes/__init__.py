@@ -35,7 +35,11 @@ METHOD = Method(
     variants={
         # What an administrator of a cluster installs for the sandbox.
         "kubernetes-install": MethodVariant(
-            Parts(render="sandwright.methods.kubernetes.install:render_install")
+            Parts(
+                render="sandwright.methods.kubernetes.install:render_install",
+                read_back="sandwright.methods.kubernetes.install_explain:read_sandbox",
+                read_others="sandwright.methods.kubernetes.install_explain:read_template",
+            )
         ),
     },
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sandwright.documents.document import Document, field_name
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
-from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
+from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
+from sandwright.evaluate.explain.squid import Squid, parsed
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.methods.kubernetes.support import DECLARATION
 from sandwright.policy.paths import is_inside
@@ -35,35 +38,52 @@ class ReadCluster(Enclosure):
 def read_cluster(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
     """The container that the Job makes, with the network that the policy leaves its Pod."""
     document = parse_yaml(rendered.artifact(FILE).content, file=FILE)
-    pod: Any = _at(document, _POD)
-    container = pod["containers"][0]
     rules = parse_yaml(rendered.artifact("networkpolicy.yaml").content, file="networkpolicy.yaml")
-    network, proxied = _network(rules)
-    base = (*_POD, "containers", 0)
+    filter_ = calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json")
+    proxy = proxy_of(rendered, "proxy-configmap.yaml")
+    return replace(read_pod(document, _POD, way_out(rules, ("spec",)), filter_), proxy=proxy)
+
+
+def read_pod(
+    document: Document, at: FieldPath, network: tuple[ArtifactPosition | None, bool], filter_: Calls
+) -> ReadCluster:
+    """The container of a PodSpec that stands in a manifest at a path."""
+    pod: Any = value_at(document, at)
+    container = pod["containers"][0]
+    place, proxied = network
     return ReadCluster(
         "image",
-        tuple(_mounts(document, pod, container)),
-        network=None if pod["hostNetwork"] else network,
+        tuple(_mounts(document, at)),
+        network=None if pod["hostNetwork"] else place,
         environment={
-            each["name"]: _place(document, (*base, "env", index), f"{each['name']}={each.get('value', '')}")
+            each["name"]: _place(
+                document, at, ("containers", 0, "env", index), f"{each['name']}={each.get('value', '')}"
+            )
             for index, each in enumerate(container.get("env", ()))
         },
         passing=Passing(),
-        calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json"),
+        calls=filter_,
         proxied=proxied,
         sockets=False,
     )
 
 
-def _network(rules: Document) -> tuple[ArtifactPosition | None, bool]:
+def proxy_of(rendered: Rendered, name: str) -> Callable[[], Squid] | None:
+    """The proxy whose configuration a ConfigMap holds; None where it is not among the manifests."""
+    own = next((each for each in rendered.artifacts if each.name == name), None)
+    if own is None:
+        return None
+    data: Any = value_at(parse_yaml(own.content, file=name), ("data",))
+    return lambda: parsed(data[FILE_OF_PROXY], FILE_OF_PROXY)
+
+
+def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bool]:
     """Where all ways out are closed, none where one leads anywhere, and whether one leads to the proxy."""
-    spec: Any = _at(rules, ("spec",))
-    egress = spec.get("egress", [])
-    place = _place(rules, ("spec", "egress"), "egress")
-    if "Egress" not in spec["policyTypes"]:
+    spec: Any = value_at(rules, at)
+    if "Egress" not in spec.get("policyTypes", ["Egress"]) or "egress" not in spec:
         return None, True
     proxied = False
-    for rule in egress:
+    for rule in spec["egress"]:
         labels = [
             to.get("podSelector", {}).get("matchLabels", {}).get("app.kubernetes.io/component")
             for to in rule.get("to", ())
@@ -71,21 +91,22 @@ def _network(rules: Document) -> tuple[ArtifactPosition | None, bool]:
         if labels != ["proxy"]:
             return None, True
         proxied = True
-    return place, proxied
+    return _place(rules, at, ("egress",), "egress"), proxied
 
 
-def _mounts(document: Document, pod: Any, container: Any) -> Iterator[tuple[Mount, ArtifactPosition]]:  # noqa: ANN401 - YAML
+def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """What a runtime brings, then the volumes, parents first."""
-    brought = ArtifactPosition(FILE, "brought by the runtime")
+    brought = ArtifactPosition(document.file, "brought by the runtime")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought
     yield Mount("/sys", "proc"), brought
+    pod: Any = value_at(document, at)
     volumes = {each["name"]: each for each in pod["volumes"]}
-    base = (*_POD, "containers", 0, "volumeMounts")
-    listed = sorted(enumerate(container["volumeMounts"]), key=lambda each: each[1]["mountPath"].count("/"))
-    for index, each in listed:
+    mounts = pod["containers"][0]["volumeMounts"]
+    for index, each in sorted(enumerate(mounts), key=lambda each: each[1]["mountPath"].count("/")):
         target, writable = each["mountPath"], not each.get("readOnly", False)
-        place = _place(document, (*base, index), f"{each['name']} on {target}, {'rw' if writable else 'ro'}")
+        text = f"{each['name']} on {target}, {'rw' if writable else 'ro'}"
+        place = _place(document, at, ("containers", 0, "volumeMounts", index), text)
         if "emptyDir" in volumes[each["name"]]:
             yield Mount(target, "tmpfs", writable), place
         elif "configMap" in volumes[each["name"]]:
@@ -94,14 +115,15 @@ def _mounts(document: Document, pod: Any, container: Any) -> Iterator[tuple[Moun
             yield Mount(target, "bind", writable, source=target), place
 
 
-def _at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
+def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
+    """What stands in a manifest at a path. Raise KeyError."""
     value: Any = document.data
     for step in path:
         value = value[step]
     return value
 
 
-def _place(document: Document, path: FieldPath, text: str) -> ArtifactPosition:
-    line, column = document.position(path)
-    short = field_name(path[3:] if path[:3] == _POD else path)
-    return ArtifactPosition(document.file, f"{short}: {text}", line, column)
+def _place(document: Document, at: FieldPath, path: FieldPath, text: str) -> ArtifactPosition:
+    line, column = document.position((*at, *path))
+    shown = path if at == _POD else (*at, *path)
+    return ArtifactPosition(document.file, f"{field_name(shown)}: {text}", line, column)

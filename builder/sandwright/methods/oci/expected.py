@@ -12,7 +12,7 @@ EXPECTED: Mapping[str, Answers] = {
     "privilege.identity": Answers(
         "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
     ),
-    "image.file": Answers("ok ENOENT", "the runtime masks it with the null device: nothing is read of it"),
+    "image.file": Answers("ENODATA ENOENT", "the runtime masks it with the null device"),
     "unix.unlisted": Answers("ECONNREFUSED", "over it lies a device, to which nobody listens"),
     "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),

@@ -27,6 +27,7 @@ METHOD = Method(
         declaration="sandwright.methods.podman.support:DECLARATION",
         render="sandwright.methods.podman.render:render_podman",
         read_back="sandwright.methods.shared.engine.explain:read_engine",
+        read_others="sandwright.methods.shared.engine.compose_explain:read_compose",
         backend="sandwright.methods.podman.backend:Podman",
         expected="sandwright.methods.podman.expected:EXPECTED",
     ),

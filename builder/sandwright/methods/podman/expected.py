@@ -14,7 +14,7 @@ EXPECTED: Mapping[str, Answers] = {
     ),
     "root.inside": Answers("ok", "declared: the command is uid 0 of the host, without capabilities"),
     "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
-    "image.file": Answers("ok ENOENT", "the runtime masks it with the null device: nothing is read of it"),
+    "image.file": Answers("ENODATA ENOENT", "the runtime masks it with the null device"),
     "unix.unlisted": Answers(
         "EACCES ECONNREFUSED", "over it lies a file that nobody may write, or listens to"
     ),

@@ -64,6 +64,11 @@ class ReadProfile(ReadBack):
                     allowed=None, because="a profile decides operations, not Linux's system calls"
                 )
 
+    def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002 - whatever is there
+        """Whether it can be renamed: macOS asks whether the old name may be removed."""
+        resource: Resource = {"path": self._native(path), "vnode-type": "DIRECTORY"}
+        return _asked(self.evaluator, "file-write-unlink", resource).allowed
+
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy's port can be reached."""
         resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}

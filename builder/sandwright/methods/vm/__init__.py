@@ -51,6 +51,7 @@ METHOD = Method(
             Parts(
                 declaration="sandwright.methods.vm.support:WITH_LANDLOCK",
                 render="sandwright.methods.vm.landlock:render_vm_landlock",
+                read_back="sandwright.methods.vm.explain:read_vm_landlock",
                 backend="sandwright.methods.vm.backend:VmLandlock",
             ),
             fallback=WEAKER,

@@ -37,6 +37,15 @@ def writes_plain(fixture: Fixture) -> ProbeStep:
     return step("works", "write", fixture.write / "plain")
 
 
+def identity(path: Path) -> bytes:
+    """Device and inode as the probe program writes them: what the image has there has others."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return b"\0"
+    return f" {status.st_dev}:{status.st_ino}".encode()
+
+
 def _probe(
     name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = (), **more: object
 ) -> Probe:
@@ -96,10 +105,10 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "denied-file",
         "a denied file can be neither read nor written, and can't be used as a directory",
-        ProbeStep(attempt("read", file), "hidden.file", value=b""),
+        step("hidden.file", "content", file),
         step("hidden.file.write", "write", file),
         step("hidden.kind", "list", file),
-        controls=control,
+        controls=(*control, step("works", "content", fixture.read / "plain")),
         check=lambda: _unchanged(file, fixture.word),
     )
     yield _probe(
@@ -270,7 +279,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
         "only harmless devices are there",
         *(step("device.seen", "stat", f"/dev/{name}") for name in _DEVICES),
         *(step("device.none", "read", f"/dev/{name}") for name in _DEVICES),
-        step("device.own", "stat", "/dev/fuse"),
+        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(identity(Path("/dev/fuse")),)),
         controls=(step("works", "write", "/dev/null", "x"), step("works", "stat", "/dev/urandom")),
     )
     yield _probe(

@@ -18,7 +18,7 @@ from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import file_in_the_way
 from sandwright.render.covers import first_missing
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.catalogue.files import made, making, makings, reads_plain, writes_plain
+from sandwright.verify.catalogue.files import identity, made, making, makings, reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
@@ -185,7 +185,7 @@ def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[
         yield ProbeStep(attempt("list", path), "hidden.list", lacks=names)
         yield step("hidden.create", "create", _unique(rule.path, subject))
     else:
-        yield ProbeStep(attempt("length", path), "hidden.file", value=b"0")
+        yield step("hidden.file", "content", path)
         yield step("hidden.file.write", "write", path)
 
 
@@ -195,12 +195,12 @@ def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> 
     if not subject.policy.denies_image(rule.path):
         claim = "image.own" if _in_image(rule.path) else "foreign"
         for each in (path, *inside):
-            yield ProbeStep(attempt("stat", each), claim, lacks=(_identity(each),))
+            yield ProbeStep(attempt("stat", each), claim, lacks=(identity(each),))
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("image.entry", "stat", each) for each in inside)
         yield step("image.create", "create", _unique(rule.path, subject))
     else:
-        yield ProbeStep(attempt("read", path), "image.file", value=b"")
+        yield step("image.file", "content", path)
 
 
 def _own(path: Path, subject: ProofSubject) -> bool:
@@ -223,15 +223,6 @@ def _closed(directory: Path, opened: Sequence[str]) -> Iterator[Path]:
             yield path
         elif str(path) not in below:
             yield from _closed(path, below)
-
-
-def _identity(path: Path) -> bytes:
-    """Device and inode as the probe program writes them: what the image has there has others."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return b"\0"
-    return f" {status.st_dev}:{status.st_ino}".encode()
 
 
 def _readable(rule: PathRule) -> Iterator[ProbeStep]:

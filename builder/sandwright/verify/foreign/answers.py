@@ -28,7 +28,7 @@ _ANSWERS: Mapping[str, str] = {
     "hidden.entry": _HIDDEN,
     "hidden.list": f"{_HIDDEN} ok",
     "hidden.create": f"{_DENIED} ENOENT ok",  # `never` shows that it was not made on the host
-    "hidden.file": f"{_HIDDEN} ok",  # where it is empty
+    "hidden.file": f"{_HIDDEN} ENODATA",
     "hidden.file.write": f"{_DENIED} ENOENT",
     "hidden.kind": f"{_HIDDEN} ENOTDIR",
     "absent": _HIDDEN,

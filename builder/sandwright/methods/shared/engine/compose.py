@@ -23,6 +23,11 @@ Json = dict[str, Any]
 
 SERVICE = "sandbox"
 
+ABSENT_NAMES = (
+    "what keeps restricted names that don't exist yet from being made, or read once the host has them"
+)
+"""What the file's head says that it lacks."""
+
 
 def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> str:
     """The Compose file: one service, to be run with `docker compose run --rm sandbox COMMAND`.
@@ -154,7 +159,7 @@ def _note(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iter
         "the time limit (resources.time)": policy.resources.time is not None,
         f"variables by pattern ({', '.join(patterns)})": bool(patterns),
         "files that guard Git's directories: those are read-only as a whole": _closes(plan),
-        "what keeps restricted names that don't exist yet from being made": bool(plan.covers),
+        ABSENT_NAMES: bool(plan.covers),
     }
     yield from (f"- {text}" for text, there in missing.items() if there)
 

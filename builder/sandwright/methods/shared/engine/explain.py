@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sandwright.evaluate.explain import calls
-from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
+from sandwright.evaluate.explain.squid import Squid, parsed
 from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME, LaunchPlan
@@ -20,6 +21,8 @@ from sandwright.render.shell import VARIABLES
 Option = tuple[str, str, ArtifactPosition]
 """Its name, its value, and where it is."""
 
+PlacedMount = tuple[Mount, ArtifactPosition]
+
 
 def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The container that `docker run` or `podman run` makes.
@@ -27,29 +30,34 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.
     """
     read = _read(rendered)
-    options = [_option(word, place) for word, place in read.placed("engine.options")]
+    options = [option(word, place) for word, place in read.placed("engine.options")]
     hidden = [
         ("--mount", f"type=bind,hidden,{fields}", place)
         for fields, place in read.placed("engine.hidden_files")
     ]
     hidden += [("--mount", f"type=tmpfs,ro,{fields}", place) for fields, place in read.placed("ignored")]
-    held = [value for name, value, _ in options if name == "--cap-add"]
-    caps = [each if each.startswith("CAP_") else f"CAP_{each}" for each in held]
     return Enclosure(
         "image",
-        tuple(_mounts([*options, *hidden])),
-        network=_named(options) or next((place for _, place in read.placed("sw_proxied")), None),
+        tuple(mounts_of([*options, *hidden])),
+        network=network_of(options) or next((place for _, place in read.placed("sw_proxied")), None),
         environment={
             value.partition("=")[0]: place
             for name, value, place in options
             if name == "--env" and "=" in value
         },
         passing=read.passing(),
-        calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps),
+        calls=filter_of(rendered, [value for name, value, _ in options if name == "--cap-add"]),
         absent=read.absent(),
         localhost=read.ports("localhost"),
         expose=read.ports("expose"),
+        proxy=proxy_of(rendered),
     )
+
+
+def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
+    """The proxy that the launcher starts beside the container; None where it starts none."""
+    own = next((each for each in rendered.artifacts if each.name.endswith("/squid.conf")), None)
+    return None if own is None else lambda: parsed(own.content.decode(), own.name)
 
 
 def _read(rendered: Rendered) -> ReadPlan:
@@ -64,47 +72,75 @@ def _read(rendered: Rendered) -> ReadPlan:
     return replace(read, words={**read.words, **proxied})
 
 
-def _named(options: Sequence[Option]) -> ArtifactPosition | None:
+def filter_of(rendered: Rendered, capabilities: Sequence[str]) -> Calls:
+    """The answers of the filter beside the options, where a container has some capabilities."""
+    caps = [each if each.startswith("CAP_") else f"CAP_{each}" for each in capabilities]
+    return calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps)
+
+
+def network_of(options: Sequence[Option]) -> ArtifactPosition | None:
     """Where it is said that there is no network."""
     named = [(value, place) for name, value, place in options if name in ("--network", "--net")]
     return named[-1][1] if named and named[-1][0] == "none" else None
 
 
-def _option(word: str, place: ArtifactPosition) -> Option:
+def option(word: str, place: ArtifactPosition) -> Option:
+    """An option of the command line, taken apart."""
     name, _, value = word.partition("=")
     return name, value, place
 
 
-def _mounts(options: Sequence[Option]) -> Iterator[tuple[Mount, ArtifactPosition]]:
+def mounts_of(options: Sequence[Option]) -> Iterator[PlacedMount]:
+    """What the engine brings, what is asked for, and what is masked."""
+    found = [(mount, place) for name, value, place in options for mount in _mount(name, value)]
+    masks = [each for name, value, place in options for each in masks_of(name, value, place)]
+    yield from in_order(found, masks, options[0][2].artifact)
+
+
+def in_order(
+    found: Iterable[PlacedMount], masks: Iterable[PlacedMount], artifact: str
+) -> Iterator[PlacedMount]:
     """What the engine brings, then what is asked for, parents first, as engines mount it; masks come last."""
-    brought = ArtifactPosition(options[0][2].artifact, "brought by the engine")
+    brought = ArtifactPosition(artifact, "brought by the engine")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought
     yield Mount("/sys", "proc"), brought
-    found = [(mount, place) for name, value, place in options for mount in _mount(name, value)]
     yield from sorted(found, key=lambda each: each[0].target.count("/") if each[0].target != "/" else 0)
-    for name, value, place in options:
-        if name == "--security-opt" and value.startswith("mask="):
-            yield from ((Mount(path, "mask"), place) for path in value.removeprefix("mask=").split(":"))
+    yield from masks
+
+
+def masks_of(name: str, value: str, place: ArtifactPosition) -> Iterator[PlacedMount]:
+    """The paths that `--security-opt=mask=…` hides."""
+    if name == "--security-opt" and value.startswith("mask="):
+        yield from ((Mount(path, "mask"), place) for path in value.removeprefix("mask=").split(":"))
 
 
 def _mount(name: str, value: str) -> Iterator[Mount]:
     if name == "--tmpfs":
-        target, _, options = value.partition(":")
-        yield Mount(target, "tmpfs", writable="ro" not in options.split(","))
+        yield tmpfs_of(value)
     elif name == "--mount":
-        fields = dict(_field(each) for each in next(csv.reader([value])))
-        target, source = fields["dst"], fields.get("src", "")
-        writable = not {"readonly", "ro"} & fields.keys()
-        if fields["type"] == "tmpfs":
-            yield Mount(target, "tmpfs", writable)
-        elif "hidden" in fields:  # what `launch` makes: a file without rights
-            yield Mount(target, "mask", entry="file")
-        else:
-            yield Mount(target, "bind", writable, source=source)
+        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))))
     elif name == "--volume":
         source, target, options = value.split(":")
         yield Mount(target, "bind", options.startswith("rw"), source=source)
+
+
+def tmpfs_of(value: str) -> Mount:
+    """The mount of `PATH:OPTIONS`."""
+    target, _, options = value.partition(":")
+    return Mount(target, "tmpfs", writable="ro" not in options.split(","))
+
+
+def mount_of(fields: Mapping[str, str]) -> Mount:
+    """The mount of an option's fields."""
+    target = fields["dst"] if "dst" in fields else fields["target"]
+    source = fields.get("src") or fields.get("source", "")
+    writable = not {"readonly", "ro"} & fields.keys()
+    if fields["type"] == "tmpfs":
+        return Mount(target, "tmpfs", writable)
+    if "hidden" in fields or source == "/dev/null":  # `hidden`: a file without rights, which `launch` makes
+        return Mount(target, "mask", entry="file")
+    return Mount(target, "bind", writable, source=source)
 
 
 def _field(text: str) -> tuple[str, str]:

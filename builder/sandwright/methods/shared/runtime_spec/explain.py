@@ -46,7 +46,7 @@ def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         network=_place(document, network, "network") if network else None,
         environment=environment,
         passing=launch.passing(),
-        calls=calls.of_json(content, "config.json", caps=config["process"]["capabilities"]["bounding"]),
+        calls=calls.of_document(document, caps=config["process"]["capabilities"]["bounding"]),
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),

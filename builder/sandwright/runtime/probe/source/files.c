@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,10 @@
 
 #ifdef __linux__
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#ifndef STATX_ATTR_MOUNT_ROOT
+#define STATX_ATTR_MOUNT_ROOT 0x2000 /* linux/stat.h, which declares what musl's header does */
+#endif
 #endif
 
 #define PATH given->text[0]
@@ -38,6 +43,45 @@ static int read_length(const struct arguments *given, struct value *value) {
     if (!error)
         say(value, "%lu", (unsigned long)content.length);
     return error;
+}
+
+/* Whether a file that can be read and is empty is a mask: the null device, or a file that is mounted there. An ordinary
+ * empty file is none. */
+static bool is_mask(const char *path) {
+#ifdef __linux__
+    struct stat status, parent;
+    struct statx extended;
+    char above[4096];
+    if (stat(path, &status) != 0)
+        return false;
+    if (S_ISCHR(status.st_mode))
+        return status.st_rdev == makedev(1, 3);
+    if (!S_ISREG(status.st_mode))
+        return false;
+    if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &extended) == 0 &&
+        (extended.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
+        return (extended.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+    /* gVisor has no such attribute: there each mount is a device of its own. */
+    const char *name = strrchr(path, '/');
+    if (!name || snprintf(above, sizeof above, "%.*s/", (int)(name - path), path) >= (int)sizeof above)
+        return false;
+    return stat(above, &parent) == 0 && parent.st_dev != status.st_dev;
+#else
+    (void)path;
+    return false;
+#endif
+}
+
+/* content PATH: how much of it can be read, as `length`; ENODATA where a mask without content lies over it. */
+static int read_content(const struct arguments *given, struct value *value) {
+    static struct value content;
+    int error = read_file(given, &content);
+    if (error)
+        return error;
+    if (!content.length && is_mask(PATH))
+        return ENODATA;
+    say(value, "%lu", (unsigned long)content.length);
+    return 0;
 }
 
 static int write_all(int file, const char *bytes, size_t length) {
@@ -200,6 +244,7 @@ static int open_handle(const struct arguments *given, struct value *value) {
 const struct operation file_operations[] = {
     {"read", read_file},
     {"length", read_length},
+    {"content", read_content},
     {"write", write_file},
     {"create", create_file},
     {"truncate", truncate_file},

@@ -1,0 +1,94 @@
+"""Reads the variables of alcless' launcher back: what is copied, what comes back, and the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain import variables
+from sandwright.evaluate.explain.enclosure import Passing
+from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.evaluate.explain.variables import Words
+from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import ancestors, is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered
+from sandwright.render.shell import VARIABLES
+
+_RIGHTS = "what the account may do outside the project, its rights on this machine say"
+_NETWORK = "an account has the network of its machine"
+
+
+@dataclass(frozen=True)
+class AccountCopy(ReadBack):
+    """A copy of the project: paths in `hidden` stay out of it, and of those in `kept` nothing comes back."""
+
+    project: str
+    hidden: dict[str, ArtifactPosition]
+    kept: dict[str, ArtifactPosition]
+    passing: Passing
+    settings: dict[str, ArtifactPosition]
+
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no filter
+        """What the copies decide; outside the project nothing of ours does."""
+        match asked.kind:
+            case "read" | "write" | "exec" if is_inside(asked.path, self.project):
+                return self._path(asked)
+            case "read" | "write" | "exec":
+                return MethodVerdict(allowed=None, because=_RIGHTS)
+            case "connect" if asked.path:
+                return MethodVerdict(allowed=None, because=_RIGHTS)
+            case "connect" | "listen":
+                return MethodVerdict(allowed=True, because=_NETWORK)
+            case "env" if asked.name in self.settings:
+                return MethodVerdict(allowed=True, because=IS_SET, place=self.settings[asked.name])
+            case "env":
+                return self.passing.verdict(asked.name)
+            case "syscall":
+                return MethodVerdict(allowed=None, because="there is no filter of system calls")
+
+    def way_to_proxy(self) -> MethodVerdict:
+        """There is no proxy, and nothing that would hold connections back."""
+        return MethodVerdict(allowed=True, because=_NETWORK)
+
+    def _path(self, asked: Asked) -> MethodVerdict:
+        patterns = self.kept if asked.kind == "write" else self.hidden
+        path = next((each for each in (asked.path, *ancestors(asked.path)) if each in patterns), None)
+        if path is not None:
+            because = "changes there are not copied back" if asked.kind == "write" else "it is not copied"
+            return MethodVerdict(allowed=False, because=because, place=patterns[path], target=path)
+        return MethodVerdict(allowed=True, because="the project is copied, and what changed comes back")
+
+
+def read_alcless(rendered: Rendered, policy: ResolvedPolicy) -> AccountCopy:
+    """What the launcher copies there and back. Raise DocumentError for variables of another form."""
+    rows = variables.rows_of(rendered)
+    ((source, place),) = rows["sw_source"][0]
+    project = policy.canonical(policy.facts.project)
+    if source != f"{project}/":
+        problem = Problem(place.line, place.column, "sw_source", f"is {source}, not the project")
+        raise DocumentError(VARIABLES, [problem])
+    return AccountCopy(
+        project,
+        _paths(rows["hidden"], project),
+        _paths(rows["kept"], project),
+        variables.passing(rows),
+        variables.named(rows, "settings"),
+    )
+
+
+def _paths(rows: list[Words], project: str) -> dict[str, ArtifactPosition]:
+    """The paths that rsync's patterns name, which begin at the project (rsync(1), FILTER RULES)."""
+    return {f"{project}{_unquoted(word)}": place for row in rows for word, place in row}
+
+
+def _unquoted(pattern: str) -> str:
+    """A backslash quotes only in a pattern with wildcards, as rsync reads it."""
+    if not any(each in pattern for each in "*?["):
+        return pattern
+    plain, quoted = "", False
+    for character in pattern:
+        quoted = character == "\\" and not quoted
+        plain += "" if quoted else character
+    return plain

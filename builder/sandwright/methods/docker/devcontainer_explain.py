@@ -1,0 +1,74 @@
+"""Reads `devcontainer.json` back, as the tool that starts the container does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.documents.document import Document, Path, field_name
+from sandwright.documents.jsontext import parse_json
+from sandwright.evaluate.explain import calls
+from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.methods.docker.devcontainer import FOLDER, PLACE
+from sandwright.methods.shared.engine.explain import Option, filter_of, mounts_of, network_of, option
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered
+
+FILE = "devcontainer.json"
+
+
+@dataclass(frozen=True)
+class DevContainer(Enclosure):
+    """The container of an editor. `home` is empty, and lasts as long as the container."""
+
+    home: str = ""
+
+    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+        """Editors put their server into the home, in which nothing of the host's is."""
+        mount = self.mount_over(asked.path, policy.facts) if asked.path else None
+        if mount is not None and mount.kind == "tmpfs" and mount.target == self.home:
+            return "an empty home of the container's, for the editor's server"
+        return super().why_looser(policy, asked)
+
+
+def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContainer:
+    """The container that the file describes, with the project where the tool finds it."""
+    document = parse_json(rendered.artifact(FILE).content, file=FILE)
+    data: Any = document.data
+    options = list(_options(document, policy.canonical(policy.facts.project)))
+    own = f"seccomp={_folder(policy)}/{PLACE}/seccomp.json"
+    environment = data["containerEnv"]
+    return DevContainer(
+        "image",
+        tuple(mounts_of(options)),
+        network=None if data["privileged"] else network_of(options),
+        environment={
+            name: _place(document, ("containerEnv", name), f"{name}={value}")
+            for name, value in environment.items()
+        },
+        passing=Passing(),
+        calls=filter_of(rendered, data["capAdd"]) if own in data["securityOpt"] else calls.unfiltered(FILE),
+        home=environment.get("HOME", ""),
+    )
+
+
+def _folder(policy: ResolvedPolicy) -> str:
+    """The project as the file has it: by the tool's variable, or where that can't be, by its path."""
+    path = policy.canonical(policy.facts.project)
+    return path if set(path) & set(',"\r\n') else FOLDER
+
+
+def _options(document: Document, project: str) -> Iterator[Option]:
+    """The options of `docker run` that the file has, and the mount of the project as one of them."""
+    data: Any = document.data
+    for index, word in enumerate(data["runArgs"]):
+        yield option(word.replace(FOLDER, project), _place(document, ("runArgs", index), word))
+    if text := data["workspaceMount"]:
+        yield "--mount", text.replace(FOLDER, project), _place(document, ("workspaceMount",), text)
+
+
+def _place(document: Document, path: Path, text: str) -> ArtifactPosition:
+    line, column = document.position(path)
+    return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)

@@ -1,0 +1,92 @@
+"""Reads the Compose file back, as `docker compose` does, and the filter beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.documents.document import Document, Path, field_name
+from sandwright.documents.yaml import parse_yaml
+from sandwright.evaluate.explain import calls
+from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.methods.shared.engine.compose import ABSENT_NAMES, SERVICE
+from sandwright.methods.shared.engine.explain import (
+    PlacedMount,
+    filter_of,
+    in_order,
+    masks_of,
+    mount_of,
+    tmpfs_of,
+)
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered
+
+FILE = "compose.yaml"
+_SERVICE: Path = ("services", SERVICE)
+
+
+@dataclass(frozen=True)
+class ComposeSandbox(Enclosure):
+    """The container of the service. `names_stay_open`: the file says so of names that don't exist yet."""
+
+    names_stay_open: bool = False
+
+    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+        """Nobody makes placeholders where Compose starts the container, as the file's head says."""
+        rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
+        if self.names_stay_open and rules and policy.facts.kind(rules[0].path) is None:
+            return ABSENT_NAMES
+        return super().why_looser(policy, asked)
+
+
+def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSandbox, ...]:
+    """The container that `docker compose run` makes of the service."""
+    content = rendered.artifact(FILE).content
+    document = parse_yaml(content, file=FILE)
+    data: Any = document.data
+    service = data["services"][SERVICE]
+    mode, environment = service["network_mode"], list(_words(document, "environment"))
+    filtered = "seccomp:./seccomp.json" in service["security_opt"]
+    return (
+        ComposeSandbox(
+            "image",
+            tuple(_mounts(document, service)),
+            network=_place(document, ("network_mode",), mode) if mode == "none" else None,
+            environment={text.partition("=")[0]: place for text, place in environment if "=" in text},
+            passing=Passing({text: place for text, place in environment if "=" not in text}),
+            calls=filter_of(rendered, service.get("cap_add", ())) if filtered else calls.unfiltered(FILE),
+            names_stay_open=ABSENT_NAMES.encode() in content.partition(b"\nname: ")[0],
+        ),
+    )
+
+
+def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount]:
+    found = [(tmpfs_of(text), place) for text, place in _words(document, "tmpfs")]
+    for index, volume in enumerate(service["volumes"]):
+        fields = {"type": volume["type"], "dst": _plain(volume["target"])}
+        fields |= {"src": _plain(volume["source"])} if "source" in volume else {}
+        fields |= {"readonly": ""} if volume.get("read_only") else {}
+        mount = mount_of(fields)
+        access = "rw" if mount.writable else "ro"
+        found.append((mount, _place(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}")))
+    words = _words(document, "security_opt")
+    masks = [each for text, place in words for each in masks_of("--security-opt", text, place)]
+    yield from in_order(found, masks, FILE)
+
+
+def _words(document: Document, name: str) -> Iterator[tuple[str, ArtifactPosition]]:
+    data: Any = document.data
+    for index, text in enumerate(data["services"][SERVICE].get(name, ())):
+        yield _plain(text), _place(document, (name, index), _plain(text))
+
+
+def _place(document: Document, path: Path, text: str) -> ArtifactPosition:
+    line, column = document.position((*_SERVICE, *path))
+    return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)
+
+
+def _plain(text: str) -> str:
+    """What Compose makes of a text without variables."""
+    return text.replace("$$", "$")
