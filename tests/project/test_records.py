@@ -12,6 +12,7 @@ ENCODERS = {"as_data", "as_dict", "as_json", "to_json"}
 
 ALLOWED = {
     "documents/": "the readers themselves",
+    "engines/archive.py": "the configuration of an image",
     "image/": "documents of the OCI image specification",
     "registry/": "the same",
     "rootfs/": "the same, and of the runtime specification",

@@ -158,6 +158,10 @@ def test_a_damaged_record_is_ignored(here: Path, damage: str) -> None:
     file.write_text(damage if damage != "one key more" else f'{{"other": 1, {file.read_text()[1:]}')
     assert state.read(session) is None
     assert state.read_all() == []
+    assert state.half_written() == []
+    os.utime(file, (1, 1))
+    runs = damage == "one key more"
+    assert state.half_written() == ([] if runs else [str(file)])
 
 
 def test_a_process_that_can_not_be_looked_at_has_not_ended(here: Path) -> None:

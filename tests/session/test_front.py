@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 
 import fronts
+from sandwright.documents.record import encode_record
 from session.conftest import POLICY, WAIT, Project, eventually
 from session.entries import entries, entry, starting, with_answer, write
+from sessionrecords import session_record
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -360,7 +362,10 @@ def test_an_entry_that_somebody_wrote_is_not_used(front: Front, attack: str) -> 
 def _evil(front: Front) -> Path:
     """An entry that starts something else, with this user's key."""
     path, data = entry(front.project)
-    write(front.project, path, starting(data, "/bin/sh", "-c", f"touch {_root(front)}/pwned", "sh"))
+    program = front.project.home / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {_root(front)}/pwned\n")
+    program.chmod(0o755)
+    write(front.project, path, starting(data, str(program)))
     return path
 
 
@@ -567,7 +572,7 @@ def _record(front: Front) -> dict[str, Any]:
 def test_a_session_that_was_killed_is_swept(front: Front) -> None:
     front.warm()
     record = front.project.runtime / "sandwright/sessions/0123456789abcdef.json"
-    record.write_text('{"session": "0123456789abcdef", "pid": 1, "start": 1}')
+    record.write_bytes(encode_record(session_record(record.stem, start=1)))
     assert front.python("true")[0][:1] == ["start"]
     assert not record.exists()
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import fields as fields_of
+from dataclasses import replace
 from pathlib import Path
 
 from sandwright import places
+from sandwright.documents import strictjson
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.session.session_record import SessionRecord
-from sandwright.signalling import Liveness, liveness, started
+from sandwright.signalling import Liveness, ProcessIdentity, identity, liveness, started
 
 _LONG = 60
 """Seconds."""
@@ -70,7 +73,7 @@ def half_written() -> list[str]:
     """Files that a process had begun to write as records (`places.write`) when it was killed.
 
     So are refusals (`denials`) and what was recorded (`recording`) that nobody has read for a minute, of
-    sessions without a record.
+    sessions without a record; and damaged records, or those of other versions, whose process has ended.
     """
     return [str(path) for path in Path(directory()).iterdir() if _is_left(path)]
 
@@ -84,7 +87,23 @@ def _is_left(path: Path) -> bool:
             return not Path(file_of(session)).exists()
         case [_, "json", pid, "part"]:
             return pid.isdigit() and not started(int(pid))
+        case [session, "json"]:
+            return read(session) is None and _has_ended(path)
     return False
+
+
+def _has_ended(path: Path) -> bool:
+    """Whether the process of a record that can't be decoded has ended, as far as it says which that is."""
+    try:
+        data = strictjson.loads_record(path.read_bytes())
+    except OSError:
+        return False
+    except ValueError:
+        return True
+    known = data if isinstance(data, dict) else {}
+    fields = {field.name for field in fields_of(ProcessIdentity)}
+    process = replace(identity(), **{"pid": 0, **{name: known[name] for name in fields & known.keys()}})
+    return liveness(process) == "ended"
 
 
 def _written(path: Path) -> float:
