@@ -238,6 +238,15 @@ def below(root: str) -> int:
     return _COUNTED[root]
 
 
+_RECORDED = """
+import sys
+from sandwright.session.recording import Recording
+from sandwright.session.request import RunRequest
+from sandwright.session.run import run
+sys.exit(run(RunRequest(sys.argv[2:], quiet=True, recording=Recording(sys.argv[1]))))
+"""
+
+
 def _cost(each: dict[str, Any], folder: Path, rounds: int) -> dict[str, float]:
     """Seconds of processors, by contestant; `calls` with paths were recorded in one run."""
     command = ["sh", "-ec", each["learn"]]
@@ -246,7 +255,7 @@ def _cost(each: dict[str, Any], folder: Path, rounds: int) -> dict[str, float]:
     contestants: dict[str, tuple[list[str], dict[str, str]]] = {
         "bare": (command, {}),
         "run": (run, {}),
-        "recorded": (run, {"SANDWRIGHT_RECORD": str(record)}),
+        "recorded": ([sys.executable, "-c", _RECORDED, str(record), *command], {}),
         "strace": (
             [
                 "strace",

@@ -7,7 +7,7 @@ was found; it is written for the person who has to act on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandwright.visible import message, one_line
 
@@ -26,8 +26,7 @@ class SandwrightError(Exception):
         return "\n".join(map(one_line, self.args)) if len(self.args) > 1 else message(str(self))
 
 
-@dataclass(frozen=True, order=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong in a document: where, in which field, and what.
 
     `line` and `column` count from 1; both are 0 when the whole document is meant. `field` is written as the

@@ -65,34 +65,38 @@ def find(program: str) -> str | None:
     """
     if os.sep in program:
         return shutil.which(program)
-    for folder in (*_absolute(), *_SYSTEM):
-        if shutil.which(program, path=folder):
-            found = f"{os.path.realpath(folder)}/{program}"
-            if leads(f"{folder}/{program}", below_project) and leads(found, _plantable):
-                return found
-    return None
-
-
-def listed(programs: Iterable[str], folders: Iterable[str]) -> list[str]:
-    """Those of some names that are in one of some directories: most are in none, and few are to be looked at.
-
-    All, where a directory can't be listed.
-    """
-    there: set[str] = set()
-    for folder in folders:
-        try:
-            there.update(os.listdir(folder))  # noqa: PTH208 - names, not paths
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:
-            return list(programs)
-    return [name for name in programs if name in there]
+    return _found(program, (*_absolute(), *_SYSTEM))
 
 
 def find_all(programs: Iterable[str]) -> dict[str, str]:
     """The paths of those of some programs that `find` finds, by name."""
-    found = {name: find(name) for name in listed(programs, (*_absolute(), *_SYSTEM))}
+    holding = folders_with(programs, (*_absolute(), *_SYSTEM))
+    found = {name: _found(name, folders) for name, folders in holding.items()}
     return {name: path for name, path in found.items() if path}
+
+
+def folders_with(programs: Iterable[str], folders: Iterable[str]) -> dict[str, list[str]]:
+    """For each name that is in any of some directories, those that have it, or that can't be listed."""
+    names, holding = list(programs), dict[str, list[str]]()
+    for folder in folders:
+        try:
+            there = frozenset(os.listdir(folder))  # noqa: PTH208 - names, not paths
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            there = frozenset(names)
+        for name in there.intersection(names):
+            holding.setdefault(name, []).append(folder)
+    return {name: holding[name] for name in names if name in holding}
+
+
+def _found(program: str, folders: Iterable[str]) -> str | None:
+    for folder in folders:
+        if shutil.which(program, path=folder):
+            spelled, found = f"{folder}/{program}", f"{os.path.realpath(folder)}/{program}"
+            if leads(found, _plantable) and (found == spelled or leads(spelled, below_project)):
+                return found
+    return None
 
 
 def avoid(changes: Callable[[str], bool]) -> None:

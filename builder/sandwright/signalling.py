@@ -4,6 +4,9 @@ A number may be another process's by now. A name, a command line and an environm
 them, and so what a sandbox or another user wants them to be: they are hints only.
 """
 
+from __future__ import annotations
+
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -147,3 +150,13 @@ def _without_proc(process: int) -> int:
     except PermissionError:
         pass
     return 1
+
+
+def children_of(process: int) -> list[int]:
+    """The children of a process, of whichever of its threads (proc(5))."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return sorted(found)

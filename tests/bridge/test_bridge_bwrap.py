@@ -17,6 +17,7 @@ import pytest
 from bridges import World, world
 from githttp import GitServer, git_server
 from goldens import write_artifacts
+from rundocuments import bridged, launching
 from sandwright import process
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
@@ -83,8 +84,7 @@ def _command(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     folder = write_artifacts(place.root / "out", render(place.policy(policy), "bwrap").artifacts)
     environment = {"PATH": os.environ["PATH"], "HOME": str(place.root / "home"), **ENVIRONMENT}
-    own = bridge.environment if bridge else {}
-    return (f"{folder}/launch", "sh", "-c", script), {**environment, **own}
+    return (launching(folder / "launch", bridged(bridge)), "sh", "-c", script), environment
 
 
 def test_a_push_from_inside(place: World, server: GitServer) -> None:
@@ -164,7 +164,7 @@ degrade: [{feature: filesystem.absent, method: bwrap, reason: a test}]
 def test_without_a_bridge_nothing_starts(place: World) -> None:
     result = _inside(place, None, "echo started")
     assert (result.status, result.stdout) == (125, b"")
-    assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr
+    assert "the policy names shims, and no bridge runs" in result.stderr
 
 
 def test_a_bridge_that_dies(place: World) -> None:
@@ -213,7 +213,7 @@ def test_the_channel_is_beside_what_bubblewrap_is_given_for_git(place: World) ->
     """A descriptor for the `.gitignore` in each mount point that there was not before."""
     absent = ", ".join(f"{place.project}/absent-{number}/" for number in range(64))
     policy = f"{SHOWN}filesystem: {{readonly: [{absent}]}}\n"
-    launch = _command(place, None, "true", policy)[0][0]
-    assert len(parse_plan(Path(f"{launch}.plan").read_bytes()).ignored) == 64
+    _command(place, None, "true", policy)
+    assert len(parse_plan((place.root / "out/launch.plan").read_bytes()).ignored) == 64
     result = _through(place, 40, policy)
     assert (result.status, result.stdout) == (0, b"none\n"), result.stderr

@@ -17,6 +17,7 @@ import pytest
 from bridges import World, world
 from enginehosts import EngineHost, engine_host
 from goldens import write_artifacts
+from rundocuments import bridged, launching
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.bridge.start import Bridge
@@ -88,29 +89,29 @@ class Place:
         files = "filesystem: {read: [$PROJECT], write: [$PROJECT]}\n"
         return f"image: '{self.method.image}'\n{files if self.method.name != 'bwrap' else ''}{SHIMS}{more}"
 
-    def command(self, *words: str, more: str = "") -> list[str]:
+    def command(self, bridge: Bridge | None, *words: str, more: str = "") -> list[str]:
         text = f"schema: 1\nmethod: {self.method.name}\n{self.policy(more)}"
         loaded = Policy.from_text(text)
         facts = collect(loaded, project=self.world.project, environ={"HOME": str(self.world.root / "home")})
         folder = self.world.root / "out"
         write_artifacts(folder, render(loaded.resolve(facts), self.method.name).artifacts, fresh=True)
-        return [f"{folder}/launch", *words]
+        return [launching(folder / "launch", bridged(bridge)), *words]
 
-    def environment(self, bridge: Bridge | None) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         own = {"HOME": str(self.world.root / "home"), "XDG_RUNTIME_DIR": str(self.world.root / "run")}
-        return {**self.method.environment, **own, **TOKENS, **(bridge.environment if bridge else {})}
+        return {**self.method.environment, **own, **TOKENS}
 
     def run(self, bridge: Bridge | None, *words: str, stdin: bytes = b"", more: str = "") -> process.Result:
         return process.run(
-            *self.command(*words, more=more), cwd=self.world.project, stdin=stdin, check=False, timeout=120,
-            env=self.environment(bridge), pass_fds=(bridge.channel,) if bridge else (),
+            *self.command(bridge, *words, more=more), cwd=self.world.project, stdin=stdin, check=False,
+            timeout=120, env=self.environment(), pass_fds=(bridge.channel,) if bridge else (),
         )  # fmt: skip
 
     @contextlib.contextmanager
     def started(self, bridge: Bridge, script: str) -> Iterator[subprocess.Popen[bytes]]:
         with process.start(
-            *self.command("sh", "-c", script), cwd=self.world.project, stdin=subprocess.DEVNULL,
-            env=self.environment(bridge), pass_fds=(bridge.channel,),
+            *self.command(bridge, "sh", "-c", script), cwd=self.world.project, stdin=subprocess.DEVNULL,
+            env=self.environment(), pass_fds=(bridge.channel,),
         ) as started:  # fmt: skip
             yield started
 
@@ -183,7 +184,7 @@ def test_two_sandboxes_of_one_bridge(place: Place) -> None:
 def test_without_a_bridge_nothing_starts(place: Place) -> None:
     result = place.run(None, "touch", "started")
     assert (result.status, (place.world.project / "started").exists()) == (125, False)
-    assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr
+    assert "the policy names shims, and no bridge runs" in result.stderr
 
 
 def test_a_bridge_that_dies(place: Place) -> None:
@@ -206,7 +207,7 @@ def test_a_bridge_that_dies(place: Place) -> None:
 
 def test_the_host_network(place: Place) -> None:
     with pytest.raises(RenderError, match=r"credentials\.shims: with network\.mode host"):
-        place.command("true", more="network: {mode: host}\n")
+        place.command(None, "true", more="network: {mode: host}\n")
 
 
 @pytest.mark.parametrize("refused", ["docker", "podman"])

@@ -13,6 +13,9 @@ import pytest
 
 import plantedcalls
 from ownedprojects import POLICY, WAIT, Project
+from rundocuments import launching
+from sandwright.launcher.run_document import RunDocument
+from sandwright.session.events import RefusedCall, RunRefused, read_events
 from session.conftest import SANDWRIGHT
 
 STATUS = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"]
@@ -278,12 +281,15 @@ def test_a_link_where_something_is_mounted_is_refused(made: Callable[[], Project
 
 def test_what_was_refused_is_written(project: Project, tmp_path: Path) -> None:
     file = tmp_path / "denials"
-    said = project.run("unshare", "--user", "true", environ={"SANDWRIGHT_DENIALS": str(file)})
+    launcher = Path(launching(project.rendered(), RunDocument(denials=str(file))))
+    said = project.run("unshare", "--user", "true", launcher=launcher)
     assert b"Operation not permitted" in said.stderr
-    kind, _, _, error, count, which = file.read_text().splitlines()[0].split()
-    assert (kind, error, count, which) == ("call", "1", "1", "0")
+    event = next(read_events(file))
+    assert isinstance(event, RunRefused)
+    assert isinstance(event.what, RefusedCall)
+    assert (event.what.error, event.count, event.what.filter) == (1, 1, 0)
     file.unlink()
-    assert project.run("true", environ={"SANDWRIGHT_DENIALS": str(file)}).returncode == 0
+    assert project.run("true", launcher=launcher).returncode == 0
     assert not file.exists(), "nothing was refused"
 
 
@@ -291,6 +297,7 @@ def test_what_was_refused_is_written(project: Project, tmp_path: Path) -> None:
 def test_planted_calls_are_told(project: Project, tmp_path: Path) -> None:
     file, program = tmp_path / "denials", project.root / "planted"
     plantedcalls.build(program)
-    said = project.run(str(program), *plantedcalls.arguments(), environ={"SANDWRIGHT_DENIALS": str(file)})
+    launcher = Path(launching(project.rendered(), RunDocument(denials=str(file))))
+    said = project.run(str(program), *plantedcalls.arguments(), launcher=launcher)
     assert said.returncode == 0, said.stderr
     assert plantedcalls.check(file) == len(plantedcalls.PLANTED)

@@ -81,10 +81,7 @@ def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
     before, log = memory(), tmp_path / "egress.jsonl"
     with proxy(policy(), log=log) as running:
         assert running.url == f"http://127.0.0.1:{running.port}"
-        assert running.environment == {
-            "SANDWRIGHT_EGRESS": str(running.directory),
-            "SANDWRIGHT_PROXY_PORT": str(running.port),
-        }
+        assert running.environment == {"SANDWRIGHT_PROXY_PORT": str(running.port)}
         assert set(processes(running.directory)) == {"squid", "supervisor"}
         assert memory() <= before, "what squid shares has no name that could be left"
         assert refused(running)

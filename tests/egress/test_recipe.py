@@ -10,6 +10,7 @@ import pytest
 
 from goldens import write_artifacts
 from netlab import World
+from rundocuments import launching, proxied
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
@@ -52,7 +53,7 @@ def started(
     resolved = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
     out = write_artifacts(folder / "out", render(resolved, "bwrap").artifacts)
     with proxy(resolved, hosts_file=names) as running:
-        yield f"{out}/launch", running
+        yield launching(out / "launch", proxied(running)), running
 
 
 def urls(scheme: str, path: str = "") -> list[str]:
@@ -108,7 +109,7 @@ def test_it_goes_through_the_proxy(started: tuple[str, Proxy], script: str, meth
     """What the log shows: one host let through, the other refused by name. Nothing else leads anywhere."""
     launch, running = started
     before = len(list(running.decisions()))
-    environment = {"PATH": os.environ["PATH"], "TERM": "dumb", **running.environment}
+    environment = {"PATH": os.environ["PATH"], "TERM": "dumb"}
     found = process.run(launch, "sh", "-c", script, env=environment, timeout=120, check=False)
     told = {(d.method, d.host, d.reason) for d in list(running.decisions())[before:]}
     assert {(method, "web.example", ""), (method, "other.example", "host")} <= told, found.stderr

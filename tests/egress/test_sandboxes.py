@@ -22,9 +22,11 @@ import pytest
 
 from goldens import write_artifacts
 from netlab import MACHINE, WORLD, World, listener
+from rundocuments import launching, proxied
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
+from sandwright.launcher.run_document import RunDocument
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
@@ -104,7 +106,8 @@ def sandbox(request: pytest.FixtureRequest, world: World, names: Path, tmp_path:
     if method in ("oci", "gvisor"):
         environment["SANDWRIGHT_ROOTFS"] = str(request.getfixturevalue("root"))
     with proxy(policy, hosts_file=names) as running:
-        yield Sandbox(method, f"{folder}/launch", {**environment, **running.environment}, running)
+        launch = launching(folder / "launch", proxied(running))
+        yield Sandbox(method, launch, environment, running)
 
 
 @pytest.mark.parametrize("sandbox", METHODS, indirect=True)
@@ -219,9 +222,9 @@ def _is_squid(entry: Path, directory: Path) -> bool:
 def test_nothing_runs_without_a_proxy(sandbox: Sandbox, tmp_path: Path) -> None:
     """None was started, or the one that was is gone: the launcher refuses."""
     touch = f"touch {tmp_path}/project/ran"
-    none = {name: value for name, value in sandbox.environment.items() if name != "SANDWRIGHT_EGRESS"}
-    for environment in (none, {**none, "SANDWRIGHT_EGRESS": str(tmp_path)}):
-        refused = process.run(sandbox.launch, "sh", "-c", touch, env=environment, timeout=60, check=False)
+    for document in (RunDocument(), RunDocument(egress=str(tmp_path))):
+        launch = launching(tmp_path / "out/launch", document)
+        refused = process.run(launch, "sh", "-c", touch, env=sandbox.environment, timeout=60, check=False)
         assert (refused.status, refused.text) == (125, "")
         assert "lets only the proxy be reached" in refused.stderr
     assert not (tmp_path / "project" / "ran").exists()
@@ -232,9 +235,9 @@ def test_a_supervisor_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> 
     dead = tmp_path / "dead"
     dead.mkdir()
     os.mkfifo(dead / "ask")
-    environment = {**sandbox.environment, "SANDWRIGHT_EGRESS": str(dead)}
+    launch = launching(tmp_path / "out/launch", RunDocument(egress=str(dead)))
     touch = f"touch {tmp_path}/project/ran"
-    refused = process.run(sandbox.launch, "sh", "-c", touch, env=environment, timeout=60, check=False)
+    refused = process.run(launch, "sh", "-c", touch, env=sandbox.environment, timeout=60, check=False)
     assert refused.status == 125
     assert "sandbox: there is no way to the proxy: no answer" in refused.stderr
     assert not (tmp_path / "project" / "ran").exists()
@@ -287,11 +290,11 @@ def test_several_sandboxes_share_a_proxy(world: World, names: Path, tmp_path: Pa
     policy = resolved("bwrap", project)
     folder = write_artifacts(tmp_path / "out", render(policy, "bwrap").artifacts)
     with proxy(policy, hosts_file=names) as running:
-        environment = {"PATH": os.environ["PATH"], **running.environment}
+        launch, environment = launching(folder / "launch", proxied(running)), {"PATH": os.environ["PATH"]}
         one = _started(
-            folder, environment, f"{CURL} http://web.example/; sleep 1; {CURL} http://web.example/"
+            launch, environment, f"{CURL} http://web.example/; sleep 1; {CURL} http://web.example/"
         )
-        other = _started(folder, environment, f"{CURL} http://web.example/")
+        other = _started(launch, environment, f"{CURL} http://web.example/")
         with one as first, other as second:
             assert second.communicate(timeout=30)[0] == b"200\n"
             assert first.communicate(timeout=30)[0] == b"200\n200\n"
@@ -302,9 +305,9 @@ def test_several_sandboxes_share_a_proxy(world: World, names: Path, tmp_path: Pa
 
 
 def _started(
-    folder: Path, environment: dict[str, str], script: str
+    launch: str, environment: dict[str, str], script: str
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    return process.start(folder / "launch", "sh", "-c", script, env=environment)
+    return process.start(launch, "sh", "-c", script, env=environment)
 
 
 def _listeners(running: Proxy) -> int:

@@ -21,6 +21,7 @@ from goldens import write_artifacts
 from netlab import World
 from processtrees import below, eventually, is_there
 from proving import resolver
+from rundocuments import launching, proxied
 from sandwright.egress import proxy
 from sandwright.methods.registry import render
 from thorough import THOROUGH
@@ -38,8 +39,8 @@ def _proxied(form: str, names: Path, project: Path) -> Iterator[Sandbox]:
     policy = resolved(form, project)
     folder = write_artifacts(project.parent / "out", render(policy, form).artifacts)
     with proxy(policy, hosts_file=names) as running:
-        environment = {"PATH": os.environ["PATH"], **running.environment}
-        yield Sandbox(form, f"{folder}/launch", environment, running)
+        launch = launching(folder / "launch", proxied(running))
+        yield Sandbox(form, launch, {"PATH": os.environ["PATH"]}, running)
 
 
 def _launch(form: str, project: Path, network: str) -> list[str]:

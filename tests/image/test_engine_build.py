@@ -20,10 +20,11 @@ import pytest
 
 from sandwright import process
 from sandwright.engines import docker, podman_build
+from sandwright.engines.connect import connect_engine
 from sandwright.engines.contract import Engine, tail
 from sandwright.engines.docker import DockerEngine, connect_docker
 from sandwright.engines.podman import PodmanEngine, preferred_runtime
-from sandwright.errors import BuildError, CommandFailed, HostError, ToolMissing
+from sandwright.errors import BuildError, CommandFailed, HostError, ToolMissing, UsageError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
@@ -568,3 +569,13 @@ def test_limits_no_higher_than_ours(limits: tuple[int, int], expected: int, tmp_
     )
     assert f"--ulimit=nofile={expected}:{expected}" in options
     assert "--network=none" in options
+
+
+def test_an_engine_that_is_none() -> None:
+    with pytest.raises(UsageError, match="there is no engine 'lxc'"), connect_engine("lxc", HOST):
+        pass
+
+
+def test_an_engine_by_its_name() -> None:
+    with connect_engine("buildah", HOST) as engine:
+        assert engine == PodmanEngine("buildah", host=HOST, runtime=preferred_runtime(HOST))

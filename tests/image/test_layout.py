@@ -17,7 +17,7 @@ from sandwright import process
 from sandwright.errors import BuildError, HostError
 from sandwright.image import layout
 from sandwright.image.layout import Blob, StagingArea, staging
-from sandwright.image.scratch import mounted_below
+from sandwright.mountinfo import mounted_below
 from sandwright.rootfs.descriptor import canonical
 
 

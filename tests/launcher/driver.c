@@ -13,7 +13,7 @@
 #include "launch.h"
 
 static struct run run = {
-    .method = &(const struct method){0}, .lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1};
+    .method = &(const struct method){0}, .lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1, .document.channel = -1};
 
 static bool set_field(const char *name, char *value)
 {
@@ -27,6 +27,7 @@ static bool set_field(const char *name, char *value)
 #define SECTION(name)
 #define END(name)
 #include "fields.h"
+    SET_NUMBER("channel", run.document.channel)
     if (strcmp(name, "directory") == 0) {
         run.directory = value;
         run.artifacts = open(value, O_PATH | O_DIRECTORY | O_CLOEXEC);

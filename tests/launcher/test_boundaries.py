@@ -167,11 +167,11 @@ def test_a_program_that_a_link_leads_to_where_somebody_inside_can_write(tmp_path
 
 def test_only_a_socket_is_the_bridge_s_channel(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
     """A directory would be a way to all of the host."""
-    script = 'exec 77<..; SANDWRIGHT_SHIMS_CHANNEL=77 exec "$@"'
-    words = (f"directory={tmp_path}", "shims.loopback=yes", "descriptors")
+    script = 'exec 77<..; exec "$@"'
+    words = (f"directory={tmp_path}", "shims.loopback=yes", "channel=77", "descriptors")
     ended = subprocess.run(
         ["bash", "-c", script, "bash", driver, *words],
         capture_output=True, text=True, timeout=WAIT, check=False, env=environ,
     )  # fmt: skip
     assert ended.returncode == 125
-    assert ended.stderr.startswith("sandbox: SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge")
+    assert ended.stderr.startswith("sandbox: the bridge has no channel")

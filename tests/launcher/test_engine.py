@@ -15,8 +15,8 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.methods.shared.launched import all_children
 from sandwright.policy.collect import collect
+from sandwright.signalling import children_of
 from thorough import THOROUGH
 
 ENGINES = [
@@ -58,11 +58,11 @@ def _named(launcher: int, role: str) -> list[int]:
     """The launcher, its keeper, or the engine's client, which is the keeper's child with another program."""
     if role == "launcher":
         return [launcher]
-    keepers = all_children(launcher)
+    keepers = children_of(launcher)
     if role == "keeper":
         return keepers
     own = Path(f"/proc/{launcher}/exe").readlink()
-    children = [child for keeper in keepers for child in all_children(keeper)]
+    children = [child for keeper in keepers for child in children_of(keeper)]
     return [child for child in children if Path(f"/proc/{child}/exe").readlink() != own]
 
 

@@ -37,8 +37,9 @@ def test_all_that_is_open_besides_is_closed(
 ) -> None:
     """The bridge's channel, which stays, too: by what is executed."""
     script = 'exec 5<.. 9<.. 200<..; exec "$@"'
-    words = (f"directory={tmp_path}", *fields, "descriptors", "run", "--", "ls", "/proc/self/fd")
     ours, other = socket.socketpair()
+    channel = (f"channel={ours.fileno()}",)
+    words = (f"directory={tmp_path}", *channel, *fields, "descriptors", "run", "--", "ls", "/proc/self/fd")
     with ours, other:
         ended = subprocess.run(
             ["bash", "-c", script, "bash", driver, *words],
@@ -46,7 +47,7 @@ def test_all_that_is_open_besides_is_closed(
             text=True,
             timeout=WAIT,
             check=False,
-            env={**environ, "SANDWRIGHT_SHIMS_CHANNEL": str(ours.fileno())},
+            env=environ,
             pass_fds=[ours.fileno()],
         )
     assert ended.stderr == ""

@@ -36,9 +36,9 @@ from ports import (
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.methods.shared.launched import all_children
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
+from sandwright.signalling import children_of
 
 NOBODY = 65534
 BWRAP = pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "busybox"))
@@ -145,7 +145,7 @@ def test_the_port_is_free_when_the_run_was_killed(place: PortsPlace, role: str) 
     port = free_port()
     with place.running(f"mode: none, expose: [{port}]", busybox_server(port) + "wait") as running:
         until(lambda: ask("127.0.0.1", port), "the server is there")
-        keepers = all_children(running.pid)
+        keepers = children_of(running.pid)
         victims = {"launcher": [running.pid], "keeper": keepers, "both": [running.pid, *keepers]}[role]
         for process_ in victims:
             os.kill(process_, signal.SIGKILL)

@@ -14,7 +14,9 @@ import pytest
 
 import plantedcalls
 from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
+from rundocuments import launching
 from sandwright import process
+from sandwright.launcher.run_document import RunDocument
 from sandwright.session.events import RefusedCall, RunRefused, read_events
 
 __all__ = ["make"]
@@ -45,13 +47,18 @@ def _with(runtime: str, launcher: Launcher) -> Path:
     for name in ("newuidmap", "newgidmap"):
         (launcher.scratch / "only" / name).symlink_to(f"/usr/bin/{name}")
     file = launcher.scratch / "state" / "denials"
-    launcher.environment |= {"PATH": f"{launcher.scratch}/only", "SANDWRIGHT_DENIALS": str(file)}
+    launcher.environment |= {"PATH": f"{launcher.scratch}/only"}
     return file
+
+
+def _handed(launcher: Launcher) -> str:
+    denials = str(launcher.scratch / "state" / "denials")
+    return launching(launcher.folder / "launch", RunDocument(denials=denials))
 
 
 def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedProcess[str]:
     """crun refuses hybrid control groups: it doesn't see the second hierarchy."""
-    words = [str(launcher.folder / "launch"), "/bin/sh", "-c", script]
+    words = [_handed(launcher), "/bin/sh", "-c", script]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):
         hiding = '/bin/umount /sys/fs/cgroup/unified && exec "$@"'
         words = [process.which("unshare"), "--mount", "/bin/sh", "-c", hiding, "sh", *words]
@@ -87,9 +94,8 @@ def test_nobody_else_hands_over_a_listener(make: Make) -> None:
     launcher = make("oci")
     launcher.fake("touch {made}/waits; sleep 5; exit 0".replace("{made}", str(launcher.made)))
     file = launcher.scratch / "state" / "denials"
-    launcher.environment["SANDWRIGHT_DENIALS"] = str(file)
     with subprocess.Popen(
-        [launcher.folder / "launch", "/bin/true"],
+        [_handed(launcher), "/bin/true"],
         env=launcher.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as running:  # fmt: skip
         until = time.monotonic() + WAIT

@@ -13,22 +13,25 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from locks import accounts_change
 from ownedprojects import POLICY, WAIT, Project, digests, planted
+from rundocuments import launching
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import parse_plan, plan_bytes
+from sandwright.launcher.run_document import RunDocument
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.policy.collect import collect
+from sandwright.session.events import RefusedCall, RunRefused, read_events
 from thorough import THOROUGH
 from weakening import LATE, edited
 
@@ -163,11 +166,10 @@ def test_nobody_but_root_is_its_half(person: Person) -> None:
 def test_root_s_half_takes_nothing_from_another_program(person: Person) -> None:
     """A caller that isn't this program has no descriptor to give, and nothing of the environment counts."""
     ran = person.bin / "ran"
-    after = f"/usr/bin/touch\n{ran}"
     for number in ("0", "3", "-1", "x", "99999999999"):
         ended = subprocess.run(
             [person.bin / "sudo", "-n", "--", person.launcher, "--as-root", number, "cat"],
-            env=person.environ(SANDWRIGHT_AFTER=after), user=UID, group=UID, extra_groups=[],
+            env=person.environ(), user=UID, group=UID, extra_groups=[],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT, check=False,
         )  # fmt: skip
         assert (ended.returncode, ended.stdout) == (125, b"")
@@ -291,11 +293,14 @@ def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> 
 
 def test_roots_half_counts_what_it_refuses_in_its_callers_memory(person: Person) -> None:
     file = person.project.home / "run" / "denials"
-    status, _, said = person.run("unshare", "--user", "true", SANDWRIGHT_DENIALS=str(file))
+    launch = launching(person.launcher, RunDocument(denials=str(file)))
+    status, _, said = replace(person, launcher=Path(launch)).run("unshare", "--user", "true")
     assert (status, b"Operation not permitted" in said) == (1, True), said
     assert file.stat().st_uid == UID
-    assert file.read_text().split()[0] == "call"
-    assert file.read_text().split()[3:6] == ["1", "1", "0"]
+    event = next(read_events(file))
+    assert isinstance(event, RunRefused)
+    assert isinstance(event.what, RefusedCall)
+    assert (event.what.error, event.count, event.what.filter) == (1, 1, 0)
     file.unlink()
 
 

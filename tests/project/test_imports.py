@@ -9,17 +9,11 @@ from collections.abc import Iterator
 
 from project.test_architecture import PACKAGE, modules
 
-MOST = 40
+MOST = 30
 """Late imports that the whole package may have."""
 
 ELSEWHERE = {"verify/smoke/guest.py"}
 """Run by the Python of an image, which may lack parts of the library, and is older."""
-
-WARM_START = {
-    "session/post_run.py",
-    "session/scan.py",
-}
-"""Start on the way of a repeated run, which a native program takes over."""
 
 
 def _late(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -46,7 +40,7 @@ def test_each_late_import_says_why() -> None:
         for number in lines:
             if not re.search(r"# noqa: PLC0415 - \w", text[number - 1]):
                 faults.append(f"{name}:{number}: {text[number - 1].strip()}")
-    assert not [fault for fault in faults if fault.partition(":")[0] not in WARM_START], "\n".join(faults)
+    assert not faults, "\n".join(faults)
 
 
 def test_types_are_imported_as_anything_else() -> None:
@@ -57,7 +51,7 @@ def test_types_are_imported_as_anything_else() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TYPE_CHECKING"
     ]
-    assert not set(assigned) - WARM_START - ELSEWHERE, assigned
+    assert not set(assigned) - ELSEWHERE, assigned
 
 
 def test_no_private_module_of_the_library_is_imported() -> None:
@@ -67,5 +61,4 @@ def test_no_private_module_of_the_library_is_imported() -> None:
         for each in module.imports
         if re.match(r"_(?!_)", each.module)
     }
-    known = {"session/post_run.py: _signal", "session/run.py: _signal", "session/cache_key.py: _operator"}
-    assert not private - known, private
+    assert private == {"session/cache_key.py: _operator"}

@@ -25,7 +25,6 @@ ALLOWED = {
     "verify/mapping/": {*PROGRAMS, "user"},
     "documents/fields.py": {"user"},  # a field of OCI images
     "check/": {"bwrap", "user"},  # a program that images hold; a field of OCI images
-    "cli/engines.py": PROGRAMS,  # engines that build images
     "cli/commands/": PROGRAMS,
     "cli/release.py": {"oci"},  # a default, which users see
     "egress/namespaces.py": {"user"},  # a namespace

@@ -16,7 +16,7 @@ import pytest
 
 from enginehosts import EngineHost, engine_host
 from sandwright import process
-from sandwright.methods.shared.launched import all_children
+from sandwright.signalling import children_of
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
 from session.hostdevices import SCRIPT, same_devices
 from thorough import THOROUGH
@@ -223,7 +223,7 @@ def test_a_signal_that_the_caller_ignores_ends_nothing(sandbox: Project) -> None
 
 
 def _descendants(pid: int) -> list[int]:
-    return [each for child in all_children(pid) for each in (child, *_descendants(child))]
+    return [each for child in children_of(pid) for each in (child, *_descendants(child))]
 
 
 def test_root_inside_is_not_the_hosts(sandbox: Project, place: Place) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.session import post_run, scan
-from sandwright.session.post_run import Clock
+from sandwright.session import post_run_start, scan
+from sandwright.session.post_run_start import Clock
 from sandwright.session.scan_scope import ProtectedName, ScanScope
 from session.conftest import Project
 
@@ -156,7 +156,7 @@ def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000_000_000_000]
-    monkeypatch.setattr(post_run, "_now", lambda: now[0])
+    monkeypatch.setattr(post_run_start, "_now", lambda: now[0])
     clock = Clock()
     now[0] -= 500_000_000_000
     assert clock.since() <= now[0]

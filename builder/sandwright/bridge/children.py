@@ -14,7 +14,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
+
+from sandwright.signalling import children_of
 
 _SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER (linux/prctl.h)."""
@@ -65,7 +66,9 @@ class Children:
         """Kill children that are nobody's; their own children come up then, so look again."""
         for _ in range(1000 if self._reaps and not self._working else 0):
             strangers = [
-                pid for pid in _children() if pid not in self._known and not _same_session(pid, self._known)
+                pid
+                for pid in children_of(os.getpid())
+                if pid not in self._known and not _same_session(pid, self._known)
             ]
             if not strangers:
                 return
@@ -81,15 +84,6 @@ def _same_session(pid: int, leaders: set[int]) -> bool:
     with contextlib.suppress(ProcessLookupError):
         return os.getsid(pid) in leaders
     return False
-
-
-def _children() -> list[int]:
-    """This process's children, whichever thread has started them."""
-    found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):
-            found += map(int, (task / "children").read_text().split())
-    return found
 
 
 def _prctl(option: int, value: int) -> bool:

@@ -27,6 +27,7 @@ from sandwright.bridge.remotes import repositories
 from sandwright.bridge.restricted import write_restriction
 from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.bridge.workspace import remove
+from sandwright.environment import SHIMS
 from sandwright.errors import HostError, UsageError
 from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
@@ -71,8 +72,8 @@ class Bridge:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables for a rendered launcher, which inherits `channel` as it is."""
-        return {"SANDWRIGHT_SHIMS": str(self.public), "SANDWRIGHT_SHIMS_CHANNEL": str(self.channel)}
+        """The variable for a rendered launcher that is shell."""
+        return {SHIMS.name: str(self.public)}
 
 
 @contextlib.contextmanager

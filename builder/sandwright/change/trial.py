@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from sandwright.change.compare import POLICY, CaseChange, PolicyDifference
 from sandwright.change.pair import PolicyPair
 from sandwright.change.stage import Stage, resolve_staged, staged
 from sandwright.change.witness import Witness, is_host, judged
-from sandwright.egress import proxy
+from sandwright.egress import Proxy, proxy
+from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.evaluate.explain.calls import architecture
 from sandwright.evaluate.explain.compare import MethodQuestions
 from sandwright.host import collect_host
+from sandwright.launcher.run_document import RunDocument, handed_over
 from sandwright.methods import registry
 from sandwright.methods.compare import questions
 from sandwright.policy.resolved import ResolvedPolicy
@@ -28,7 +30,7 @@ from sandwright.render.recipe import sandbox_environment
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, attempt
 from sandwright.seccomp.abi import NATIVE, numbers
 from sandwright.verify.canary import CanaryListener, canary_listener
-from sandwright.verify.sandbox import RenderedSandbox, materialize
+from sandwright.verify.sandbox import RenderedSandbox, is_native, materialize
 
 _LEFT_OUT = frozenset((
     "fork", "vfork", "clone", "clone3", "exit", "exit_group", "rt_sigreturn", "restart_syscall", "pause",
@@ -90,7 +92,7 @@ class _Trial:
     stack: contextlib.ExitStack
     canary: CanaryListener = field(init=False)
     questions: list[MethodQuestions] = field(init=False)
-    proxies: list[Mapping[str, str]] = field(default_factory=list)
+    proxies: list[Proxy | None] = field(default_factory=list)
     refused: str = ""
     """Why no sandbox can be started."""
 
@@ -174,7 +176,7 @@ class _Trial:
         try:
             for policy in self.policies:
                 proxied = policy.network.mode == "proxy"
-                self.proxies.append(self.stack.enter_context(proxy(policy)).environment if proxied else {})
+                self.proxies.append(self.stack.enter_context(proxy(policy)) if proxied else None)
         except (SandwrightError, OSError) as error:
             self.refused = f"the proxy can't be started: {error}"
 
@@ -183,10 +185,16 @@ class _Trial:
         artifacts = registry.render(self.policies[index], self.method).artifacts
         launcher = materialize(artifacts, self.stage.root / f"artifacts-{index}")
         given = {case.subject: self.stage.word for case in cases if case.question == "env"}
-        proxied = self.proxies[index] if self.proxies else {}
-        environment = {**given, **self.stage.environment, **proxied, "SANDWRIGHT_SESSION": f"diff-{index}"}
-        sandbox = RenderedSandbox(self.method, launcher, self.stage.program, environment)
-        batch = sandbox.attempt([self._attempt(case, index) for case in cases])
+        proxied = self.proxies[index] if self.proxies else None
+        environment = {**given, **self.stage.environment, SESSION.name: f"diff-{index}"}
+        environment |= proxied.environment if proxied else {}
+        document = RunDocument(egress=str(proxied.directory) if proxied else None)
+        with handed_over(document) as file:
+            sandbox = RenderedSandbox(
+                *(self.method, launcher, self.stage.program, environment),
+                document=file if is_native(launcher) else None,
+            )
+            batch = sandbox.attempt([self._attempt(case, index) for case in cases])
         if all(each.kind == "none" for each in batch.answers):
             raise HostError(f"the sandbox of {self.method} did not start: {batch.stderr.strip()[-1000:]}")
         return list(batch.answers)

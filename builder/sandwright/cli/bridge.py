@@ -16,6 +16,8 @@ from sandwright.cli import console
 from sandwright.cli.policy_arguments import load_policy, request_for
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
+from sandwright.launcher.plan import NAME
+from sandwright.launcher.run_document import RunDocument, handed_over, with_document
 
 
 def bridge(
@@ -31,8 +33,12 @@ def bridge(
     request = request_for(policy, set)
     require_trust(request, accepted=trust_policy)
     with serve(load_policy(request).resolve()) as running:
-        environment, passed = {**os.environ, **running.environment}, (running.channel,)
-        return foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)
+        argv, environment = list(words), {**os.environ, **running.environment}
+        with handed_over(RunDocument(shims=str(running.public), channel=running.channel)) as file:
+            if (Path(words[0]).parent / NAME).exists():
+                argv = with_document(argv, file)
+            passed = (running.channel, file)
+            return foreground.run(argv, environment, deliver=lambda *_: "", relay=False, passed=passed)
 
 
 def shim_eval(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.arguments import source_date_epoch
 from sandwright.cli.image_arguments import RegistrySettingsFactory, catalogue_of, fetcher, registry_settings
 from sandwright.cli.locks import relock
+from sandwright.engines.connect import connect_engine
 from sandwright.engines.contract import Engine
-from sandwright.engines.docker import connect_docker
-from sandwright.engines.podman import PodmanEngine, preferred_runtime
 from sandwright.errors import UsageError, VerdictError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.image.build import SkippedImage
@@ -132,7 +129,7 @@ def build_with_engine(
             return None
         skipped: list[SkippedImage] = []
         where = output / "engines" / options.engine
-        with _engine(options, host) as engine:
+        with connect_engine(options.engine, host, cache=not options.force) as engine:
             done = _built(request, options, engine, host=host, skipped=skipped, progress=progress)
             if done.report is not None:
                 _write(done.report, where, engine, request.repository)
@@ -183,16 +180,6 @@ def _write(report: ImageReport, where: Path, engine: Engine, repository: str) ->
         return None if found is None else found.id
 
     write_report(merge_reports(report, read_report(where), digest_of), where)
-
-
-@contextlib.contextmanager
-def _engine(options: EngineBuildOptions, host: MachineFacts) -> Iterator[Engine]:
-    if options.engine == "docker":
-        with connect_docker(cache=not options.force) as engine:
-            yield engine
-        return
-    name: Literal["podman", "buildah"] = "podman" if options.engine == "podman" else "buildah"
-    yield PodmanEngine(name, host=host, runtime=preferred_runtime(host))
 
 
 def _compare(

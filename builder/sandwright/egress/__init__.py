@@ -3,15 +3,16 @@
     from sandwright.egress import proxy
 
     with proxy(policy, log=session / "egress.jsonl") as running:
-        process.run(launcher, *command, env={**environment, **running.environment})
+        with handed_over(RunDocument(egress=str(running.directory))) as file:
+            process.run(*with_document((launcher, *command), file), pass_fds=(file,))
 
 `proxy(policy)` starts squid with the configuration that `sandwright.render.proxy` makes of the policy, waits
 until it answers, and yields a `Proxy`:
 
 - `host`, `port`, `url`: where it listens, on this machine's loopback only.
-- `environment`: the variables that a launcher needs, to be added to *its* environment, not the sandbox's:
-  `SANDWRIGHT_EGRESS` (Linux: the directory by which a launcher asks for the way in) and
-  `SANDWRIGHT_PROXY_PORT` (macOS).
+- `directory`: where a native launcher asks for the way in (`launcher.run_document`).
+- `environment`: the variable that a launcher on macOS needs, to be added to *its* environment, not the
+  sandbox's: `SANDWRIGHT_PROXY_PORT`.
 - `log`: what it decided while it runs, one JSON object a line; `decisions()` reads it. After the end it is
   kept where `log=` said, and removed otherwise.
 - `alive`: whether it still runs. A sandbox whose proxy ended has no network; nothing falls back.

@@ -19,6 +19,7 @@ from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.place import free_port, own_addresses
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
+from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
 from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, SECCOMP, WORD, nat64
 
@@ -66,7 +67,7 @@ def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15
     """Run a planned proxy for the length of a `with`. See the package for the contract."""
     with contextlib.ExitStack() as stack:
         supervisor, settings, directory = _started(stack, plan, log, timeout)
-        environment = {"SANDWRIGHT_EGRESS": str(directory), "SANDWRIGHT_PROXY_PORT": str(settings.port)}
+        environment = {PROXY_PORT.name: str(settings.port)}
         yield Proxy(
             settings.host,
             settings.port,

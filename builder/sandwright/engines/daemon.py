@@ -13,6 +13,7 @@ from typing import IO
 from sandwright import process
 from sandwright.engines.docker import answers
 from sandwright.errors import HostError
+from sandwright.mountinfo import unmount_below
 from sandwright.setup.requirements import how_to_get
 
 _LOOK = 0.1
@@ -24,9 +25,8 @@ _END = 30.0
 def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
     """Start a daemon for the length of a `with`; give its address. Only root can.
 
-    Its images, its socket and its state lie in `directory`, a scratch directory, whose end unmounts what the
-    daemon leaves there. The network's configuration is left alone. Raise HostError when it does
-    not answer within `limit` seconds; ToolMissing when there is no dockerd.
+    Its images, its socket and its state lie in `directory`, and it leaves the network's configuration alone.
+    Raise HostError when it does not answer within `limit` seconds; ToolMissing when there is no dockerd.
     """
     program = process.which("dockerd", hint=how_to_get("dockerd", "apt"))
     address = f"unix://{directory}/docker.sock"
@@ -40,6 +40,7 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
         finally:
             running.terminate()
             process.ended_within(running.poll, _END)
+            unmount_below(directory)
 
 
 def _options(directory: Path, address: str) -> list[str]:

@@ -42,11 +42,17 @@ class Mounts:
             self._tree.add(mount.target, (index, mount))
         self._governing: dict[str, Mount | None] = {}
         self._links: dict[str, str | None] = {}
+        self._answers: dict[str, MountAccess] = {}
 
     def access(self, path: str) -> MountAccess:
         """What can be done with an absolute path. Raise UsageError for another."""
         if not path.startswith("/") or "\0" in path:
             raise UsageError(f"{path!r} is no absolute path")
+        if path not in self._answers:
+            self._answers[path] = self._access(path)
+        return self._answers[path]
+
+    def _access(self, path: str) -> MountAccess:
         found = self._follow(path)
         if found is None:
             return MountAccess(

@@ -1,4 +1,4 @@
-"""Reads Git's configuration, for the files that it names (git-config(1), "Syntax")."""
+"""Git's configuration (git-config(1), "Syntax"), and the files that it names."""
 
 from __future__ import annotations
 

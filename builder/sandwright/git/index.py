@@ -1,6 +1,6 @@
-"""Finds the entries of an index of Git's that are other repositories (gitformat-index(5)).
+"""Gitlinks: the entries of an index that are other repositories (gitformat-index(5)).
 
-Git enters the directory of such an entry by itself, as for a submodule.
+Git enters the directory of such an entry, as for a submodule.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _EXTENDED, _LENGTH = 0x4000, 0xFFF
 
 
 def gitlinks(data: bytes) -> set[bytes]:
-    """The paths of these entries.
+    """The paths of the gitlinks.
 
-    The bytes of the usual mode are searched for anywhere, as an index that somebody made up can have Git
-    begin in its middle; so a path may be named that is none. Then all entries are read: Git takes any mode
-    of that type for a repository, and paths of version 4 are made of the one before.
+    The bytes of the usual mode are searched for anywhere, as a forged index can have Git begin in its middle;
+    so a path may be given that no entry has. Then all entries are read: Git takes any mode of that type for a
+    repository, and a path of version 4 continues the one before.
     """
     if data[:4] != b"DIRC":
         return set()

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright import process
+from sandwright.environment import MIRROR
 from sandwright.errors import HostError, UsageError
 from sandwright.image.lock import ARCHIVES
 from sandwright.image.logins import AptLogin, machine_logins
 
-VARIABLE = "SANDWRIGHT_MIRROR"
+VARIABLE = MIRROR.name
 HINT = f"name a mirror with --mirror or {VARIABLE}: one address, or debian=ADDRESS,debian-security=ADDRESS"
 SCHEMES = ("http", "https", "file")
 

@@ -2,33 +2,19 @@
 
 After code ran as root, something may still be mounted: mmdebstrap binds the host's /dev into the system that
 it makes, and a killed mmdebstrap leaves it there. Removing the tree would remove files of the host
-(CVE-2024-23652 is the same mistake elsewhere). A bind mount may be on the same file system, so this reads the
-table of mounts rather than device numbers.
+(CVE-2024-23652 is the same mistake elsewhere).
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.errors import HostError
-
-MOUNTS = Path("/proc/self/mountinfo")
-
-
-def mounted_below(directory: Path) -> list[Path]:
-    """The mount points at or below a directory; none where /proc has no table of mounts."""
-    try:
-        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except FileNotFoundError:
-        return []
-    real = directory.resolve()
-    points = (Path(_plain(line.split(" ")[4])) for line in lines)
-    return [point for point in points if point == real or real in point.parents]
+from sandwright.mountinfo import mounted_below
 
 
 def discard(directory: Path) -> None:
@@ -55,8 +41,3 @@ def scratch_directory(parent: Path | None) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             discard(place)
-
-
-def _plain(field: str) -> str:
-    """Decode a field of the table, where white space and backslashes are octal escapes (proc(5))."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

@@ -26,7 +26,10 @@ def _shared(*names: str) -> tuple[Path, ...]:
     return tuple(LAUNCH.source / name for name in names)
 
 
-_HEADERS = _shared("bytes.h", "document.h", "fields.h", "launch.h", "log.h", "plan.h", "utils.h")
+_HEADERS = _shared(
+    *("bytes.h", "document.h", "fields.h", "launch.h", "log.h", "plan.h"),
+    *("run_document.h", "run_fields.h", "utils.h"),
+)
 
 LAUNCH_INIT = PrebuiltProgram(
     "launch-init",

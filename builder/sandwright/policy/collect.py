@@ -24,7 +24,7 @@ from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.git_repositories import Repositories, plain_content
+from sandwright.policy.git_repositories import Repositories
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, writable_parts
@@ -490,7 +490,7 @@ def _texts(
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
     except ValueError:
         return found  # resolving the policy says so, with its place
-    raw = plain_content(Path(path), MAX_TEXT, inputs) if path else None
+    raw = inputs.content(path, MAX_TEXT) if path else None
     return found if raw is None else {**found, path: raw.decode("utf-8", "surrogateescape")}
 
 

@@ -1,7 +1,8 @@
-"""Looks for the directories in which Git keeps what a work tree, its submodules and its other work trees run.
+"""Finds Git's directories of a work tree, its submodules and its linked work trees.
 
-And for the files that lead Git there, or that its configuration names. Only names are looked at, the pointer
-files that Git itself follows, configuration, and which entries of an index are other repositories.
+Hooks and configuration there name programs that Git runs. The files that lead to these directories, and those
+that configuration names, are found, too. What is read: names, the pointer files that Git follows,
+configuration, and which entries of an index are other repositories.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Repositories:
 
     def __init__(self, roots: Iterable[str], home: str, inputs: InputTracker) -> None:
         """Look below each of `roots`. `home` is what `~` means in configuration."""
-        self._looks = inputs
+        self._inputs = inputs
         self._home = home
         self._directories: dict[str, None] = {}
         self._files: dict[str, GitFile] = {}
@@ -65,24 +66,24 @@ class Repositories:
 
     def _repository(self, git: Path) -> None:
         """A work tree's `.git`, a directory or a file, and what belongs to it."""
-        for directory in _git_of(git, self._looks):
+        for directory in _git_of(git, self._inputs):
             main = [directory.parent] if directory.name == ".git" else []
             self._directory(directory, git.parent, *main)
-            for inner in _inner(directory, self._looks):
+            for inner in _inner(directory, self._inputs):
                 if len(self._directories) <= MOST:
                     self._directory(inner)
 
     def _directory(self, directory: Path, *trees: Path) -> None:
         """One of Git's directories, with work trees that led to it."""
         self._links(directory)
-        real = self._looks.real(str(directory))
+        real = self._inputs.real(str(directory))
         if real in self._directories:
             return
         self._directories[real] = None
         read: set[str] = set()
         named = [each for name in _FILES for each in self._named(directory / name, read)]
         found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
-        pointer = first_line(directory / "gitdir", self._looks)
+        pointer = first_line(directory / "gitdir", self._inputs)
         if pointer:
             self._file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
             found.append((directory / pointer).parent)
@@ -91,13 +92,13 @@ class Repositories:
 
     def _work_tree(self, tree: Path, directory: Path, named: list[tuple[str, Path, str]]) -> None:
         """A work tree of a directory of Git's, its submodules, and what `named` says of it."""
-        if not _is_directory(tree / ".git", self._looks):
+        if not _is_directory(tree / ".git", self._inputs):
             self._file(tree / ".git", "pointer")
-        for link in filter(_can_be, self._looks.gitlinks(str(directory / "index"))):
+        for link in filter(_can_be, self._inputs.gitlinks(str(directory / "index"))):
             if len(self._directories) > MOST or len(self._files) > MOST:
                 return
             inner = tree / link / ".git"
-            if _is_directory(inner, self._looks):
+            if _is_directory(inner, self._inputs):
                 self._repository(inner)
             else:
                 self._file(inner, "pointer")
@@ -111,7 +112,7 @@ class Repositories:
             else:
                 for word in config.files(key, value):
                     path = self._expanded(word, tree)
-                    if self._looks.kind_behind(str(path)) == "file":
+                    if self._inputs.kind_behind(str(path)) == "file":
                         self._file(path, "program")
 
     def _named(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
@@ -120,7 +121,7 @@ class Repositories:
         if real in read or len(read) > _MOST_INCLUDES:
             return
         read.add(real)
-        raw = plain_content(file, _CONFIGURATION, self._looks)
+        raw = self._inputs.content(str(file), _CONFIGURATION)
         for key, value in config.settings((raw or b"").decode(errors="surrogateescape")):
             yield key, file, value
             if config.is_include(key):
@@ -137,7 +138,7 @@ class Repositories:
         current, links = Path("/"), 0
         while pending and links < MAX_LINKS:
             part = pending.pop()
-            found = self._looks.link(str(current / part))
+            found = self._inputs.link(str(current / part))
             if part == "..":
                 current = current.parent
             elif found is not None:
@@ -151,7 +152,7 @@ class Repositories:
 
     def _file(self, path: Path, why: GitFile) -> None:
         self._links(path.parent)
-        parent = self._looks.real(str(path.parent))
+        parent = self._inputs.real(str(path.parent))
         self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
 
 
@@ -216,13 +217,5 @@ def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
 
 def first_line(path: Path, inputs: InputTracker) -> str:
     """The only line of one of Git's pointer files, which are short; empty for anything else."""
-    raw = plain_content(path, 4096, inputs) or b""
+    raw = inputs.content(str(path), 4096) or b""
     return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
-
-
-def plain_content(path: Path, limit: int, inputs: InputTracker) -> bytes | None:
-    """The bytes of a plain file; None for anything else, for what can't be read, and for more than `limit`.
-
-    Somebody else may have put a pipe there, whose opening would wait.
-    """
-    return inputs.content(str(path), limit)

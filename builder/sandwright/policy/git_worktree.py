@@ -21,7 +21,7 @@ from sandwright.policy.paths import ancestors, canonical, is_inside
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import Faults, Sourced
 
-_KEPT = ("worktrees", "modules")
+_CLOSED = ("worktrees", "modules")
 """Directories of the repository that are other work trees' and submodules'."""
 
 
@@ -122,7 +122,7 @@ def rules(facts: HostFacts, granted: Sequence[Sourced[str]], faults: Faults) -> 
     directory, common = (canonical(path, facts) for path in facts.git_worktree)
     why = "the repository of this linked work tree"
     yield PathRule(common, "write", "git", item.source, common, why)
-    for name in _KEPT:
+    for name in _CLOSED:
         if facts.kind(f"{common}/{name}") is not None:
             yield PathRule(f"{common}/{name}", "readonly", "git", item.source, f"{common}/{name}", why)
     yield PathRule(directory, "write", "git", item.source, directory, "what is this linked work tree's")

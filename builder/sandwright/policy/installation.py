@@ -107,8 +107,8 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
         if granted or _changeable(place, tree.changes_host):
             raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
-    folders = list(_folders(tree.changes_host))
-    for name in process.listed(LAUNCHERS_PROGRAMS, folders):
+    holding = process.folders_with(LAUNCHERS_PROGRAMS, _folders(tree.changes_host))
+    for name, folders in holding.items():
         found = shutil.which(name, path=os.pathsep.join(folders))
         if found is not None and _changeable(found, tree.changes_host):
             raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")

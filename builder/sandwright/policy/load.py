@@ -245,7 +245,7 @@ def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) 
 def _about_home(problem: Problem) -> Problem:
     """In lists of paths a null is nearly always a `~` without quotes."""
     if problem.field.startswith("filesystem.") and problem.message == "must be text, not null":
-        return replace(problem, message="must be text; a ~ alone is YAML's null, write $HOME")
+        return problem._replace(message="must be text; a ~ alone is YAML's null, write $HOME")
     return problem
 
 

@@ -9,12 +9,14 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sandwright.environment import BUILD as BUILD_VARIABLE
+from sandwright.environment import ROOTFS as ROOTFS_VARIABLE
 from sandwright.resources import data_path
 
-BUILD = "SANDWRIGHT_BUILD"
+BUILD = BUILD_VARIABLE.name
 """Names the directory that `build-images` wrote, where it is not the checkout's."""
 
-ROOTFS = "SANDWRIGHT_ROOTFS"
+ROOTFS = ROOTFS_VARIABLE.name
 """Names an unpacked root itself, for the launcher, and from the caller."""
 
 VARIABLES = (

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sandwright.errors import HostError
-from sandwright.reference import methods, policy
+from sandwright.reference import methods, policy, variables
 from sandwright.reference.markdown import filled, parts
 from sandwright.rootfs.unpacking.store import write_atomically
 
 
 def texts() -> dict[str, str]:
-    """The parts about methods and policies, by the name that pages use for them."""
-    return {**methods.texts(), **policy.texts()}
+    """The parts about methods, policies and variables, by the name that pages use for them."""
+    return {**methods.texts(), **policy.texts(), **variables.texts()}
 
 
 def stale(directory: Path, generated: Mapping[str, str]) -> dict[Path, str]:

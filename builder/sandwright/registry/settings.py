@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandwright import environment
 from sandwright.errors import UsageError
 from sandwright.registry.credentials import ANONYMOUS, CredentialSource
 from sandwright.registry.reference import HUB, is_loopback, split_host
@@ -25,7 +26,7 @@ TOKEN_SERVERS: Mapping[str, str] = {
 }
 """Token servers on another host than their registry, as the operators document them."""
 
-TOKEN_SERVERS_VARIABLE = "SANDWRIGHT_TOKEN_SERVERS"  # noqa: S105 - a variable's name
+TOKEN_SERVERS_VARIABLE = environment.TOKEN_SERVERS.name
 """More hosts, separated by commas or blanks, that logins may be sent to when a registry names them."""
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sandwright.environment import KEY_PASSWORD
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.release.bundle import Envelope, NotSigned, read, signed, write
 
@@ -33,7 +34,7 @@ except ImportError as error:  # without the extra `release`
 else:
     _MISSING = None
 
-PASSWORD = "SANDWRIGHT_KEY_PASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD = KEY_PASSWORD.name
 """Names the environment variable with the password of an encrypted key."""
 
 SCHEMES = ("ed25519", "ecdsa-sha2-nistp256")

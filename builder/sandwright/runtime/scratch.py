@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright import places, process
+from sandwright import places
 from sandwright.errors import HostError
+from sandwright.mountinfo import unmount_below
 
 PREFIX = "sandwright-smoke-"
 """What every name we give to a container, an image or a directory begins with."""
@@ -72,17 +73,6 @@ def _identity(directory: Path) -> bytes:
     """Its path, and what another directory of this name has not."""
     status = directory.lstat()
     return os.fsencode(f"{status.st_dev} {status.st_ino} {directory}")
-
-
-def unmount_below(directory: Path) -> None:
-    """Unmount all that is mounted below `directory`, innermost first; what can't be is left."""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return
-    points = [line.split()[4] for line in mounts.splitlines()]
-    for point in reversed([point for point in points if point.startswith(f"{directory}/")]):
-        process.run("umount", "--lazy", point, check=False)
 
 
 def stale_directories() -> list[Path]:

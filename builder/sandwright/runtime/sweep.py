@@ -7,9 +7,10 @@ from pathlib import Path
 
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts
+from sandwright.mountinfo import unmount_below
 from sandwright.progress import Progress
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.runtime.scratch import forget, stale_directories, unmount_below
+from sandwright.runtime.scratch import forget, stale_directories
 from sandwright.watchdog import end_all
 
 

@@ -6,7 +6,7 @@ program for its version proves nothing, and some programs hang, so every preflig
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,7 +39,7 @@ class Trial:
     value: bytes
     denied: Attempt
     fault: Callable[[ProbeAnswer], str]
-    word: str = field(default_factory=lambda: uuid.uuid4().hex)
+    word: str = field(default_factory=lambda: os.urandom(16).hex())
 
     def arguments(self) -> tuple[str, ...]:
         """The probe's command line, without the probe."""

@@ -13,7 +13,7 @@ from shlex import quote
 
 from sandwright import places
 from sandwright.documents.record import decode_record, encode_record
-from sandwright.session.scan import PLACEHOLDER, printable
+from sandwright.session.scan_scope import PLACEHOLDER, printable
 from sandwright.signalling import ProcessIdentity, identity, liveness
 
 

@@ -25,9 +25,9 @@ import os
 import stat
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
@@ -151,10 +151,10 @@ class AuditLog:
             return 0, NOTHING
         end = os.pread(self._fd, MAX_LINE, max(0, size - MAX_LINE))
         line = end[:-1].rpartition(b"\n")[2]
-        record = parsed(line) if end.endswith(b"\n") else None
+        record = parse_line(line) if end.endswith(b"\n") else None
         if record is None:
             raise UsageError(f"the last line of {self.path} is none of an audit log, or was cut")
-        return record["number"], digest_of(line)
+        return record.number, digest_of(line)
 
 
 def _now() -> str:
@@ -186,8 +186,19 @@ def digest_of(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def parsed(line: bytes) -> Mapping[str, Any] | None:
-    """A line as a record; None for what none of ours is."""
+@dataclass(frozen=True)
+class AuditLine:
+    """What each line has, whatever its event."""
+
+    number: int
+    previous: str
+    time: str
+    session: str
+    event: str
+
+
+def parse_line(line: bytes) -> AuditLine | None:
+    """A line of an audit log; None for what is none of ours."""
     try:
         data = strictjson.loads_record(line)
     except (ValueError, RecursionError):
@@ -195,4 +206,6 @@ def parsed(line: bytes) -> Mapping[str, Any] | None:
     if not isinstance(data, dict):
         return None
     shape = {"number": int, "previous": str, "time": str, "session": str, "event": str}
-    return data if all(type(data.get(name)) is kind for name, kind in shape.items()) else None
+    if any(type(data.get(name)) is not kind for name, kind in shape.items()):
+        return None
+    return AuditLine(**{name: data[name] for name in shape})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sandwright.errors import UsageError
-from sandwright.session.audit import MAX_LINE, NOTHING, digest_of, parsed
+from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, digest_of, parse_line
 
 
 @dataclass(frozen=True)
@@ -18,12 +17,12 @@ class _Line:
 
     place: int
     digest: str
-    record: Mapping[str, Any]
+    record: AuditLine
 
     @property
     def number(self) -> int:
         """Its own number."""
-        return int(self.record["number"])
+        return self.record.number
 
 
 @dataclass
@@ -59,7 +58,7 @@ def _read(path: Path, faults: list[str]) -> Iterator[_Line]:
             while raw := file.readline(MAX_LINE + 1):
                 place += 1
                 line = raw.removesuffix(b"\n")
-                record = parsed(line) if len(line) < MAX_LINE else None
+                record = parse_line(line) if len(line) < MAX_LINE else None
                 if line == raw:
                     faults.append(f"line {place} is cut off in the middle")
                 elif record is None:
@@ -74,7 +73,7 @@ def _chain(lines: Sequence[_Line]) -> Iterator[str]:
     """Of each line and the next one: whether that says the first's digest, and follows its number."""
     if lines and lines[0].number > 1:
         yield f"{_lines(1, lines[0].number - 1)} removed from the beginning"
-    elif lines and lines[0].record["previous"] != NOTHING:
+    elif lines and lines[0].record.previous != NOTHING:
         yield "line 1 was changed"
     for index, (line, behind) in enumerate(itertools.pairwise(lines)):
         if behind.number > line.number + 1:
@@ -82,9 +81,9 @@ def _chain(lines: Sequence[_Line]) -> Iterator[str]:
             yield f"{gone} removed, or changed, before line {behind.place}"
         elif behind.number <= line.number:
             yield f"line {behind.place} was moved or inserted: it says that it is number {behind.number}"
-        elif behind.record["previous"] != line.digest:
+        elif behind.record.previous != line.digest:
             later = lines[index + 2 : index + 3]
-            broken = bool(later) and later[0].record["previous"] != behind.digest
+            broken = bool(later) and later[0].record.previous != behind.digest
             perhaps = f", and perhaps line {line.place}" if broken else ""
             yield f"line {behind.place if broken else line.place} was changed{perhaps}"
 
@@ -97,7 +96,7 @@ def _sessions(lines: Sequence[_Line], found: AuditFindings, runs: Callable[[str]
     """Each session begins and ends, unless it goes on; give how many there are."""
     begun: dict[str, bool] = {}
     for line in lines:
-        session, event = str(line.record["session"]), line.record["event"]
+        session, event = line.record.session, line.record.event
         if event == "start":
             begun[session] = False
         elif session not in begun:

@@ -46,10 +46,10 @@ class AuditWriter:
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
 
-    def environment(self) -> dict[str, str]:
-        """What a native launcher needs to report refusals at once: the name of memory of ours."""
+    def open_journal(self) -> str:
+        """The name of memory of ours, in which a native launcher reports refusals at once."""
         self._journal = os.memfd_create("refused", os.MFD_CLOEXEC)
-        return {"SANDWRIGHT_DENIALS_NOW": f"/proc/{os.getpid()}/fd/{self._journal}"}
+        return f"/proc/{os.getpid()}/fd/{self._journal}"
 
     def begin(self, started: RunStarted, bridge: BridgeLog | None, proxied: Hosts | None) -> None:
         """Write that it starts, and what happens from now on. Raise HostError, and nothing is started."""

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from sandwright import places
+from sandwright import foreground, places
+from sandwright.environment import SESSION
+from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import absent_guard, state
 from sandwright.session.audit import AuditLog
 from sandwright.session.git_hints import git_hint
-from sandwright.session.post_run import Clock, can_exec_post_run, is_traced, post_run_argv, report_run
+from sandwright.session.post_run_start import Clock, can_exec_post_run, is_traced, post_run_argv
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 from sandwright.session.session_record import PostRun, SessionRecord
 from sandwright.signalling import identity
-
-_AFTER = "SANDWRIGHT_AFTER"
-_DENIALS = "SANDWRIGHT_DENIALS"
-"""Where the launcher writes what was refused."""
 
 
 class CommandSession:
@@ -45,16 +44,33 @@ class CommandSession:
 
     def environment(self) -> dict[str, str]:
         """The launcher's variables."""
-        named = self._name(self.request.cidfile) if self.request.cidfile else {}
-        denials = {_DENIALS: state.denials_of(self.id)} if self.prepared.has_plan else {}
-        own = {"SANDWRIGHT_SESSION": self.id, **denials, **named}
-        recorded = self.request.recording.environment() if self.request.recording else {}
-        return {**os.environ, **self.prepared.environment, **own, **recorded}
+        return {**os.environ, **self.prepared.environment, SESSION.name: self.id}
+
+    def document(self) -> RunDocument:
+        """What a native launcher is handed over for this run."""
+        recording = self.request.recording
+        return RunDocument(
+            denials=state.denials_of(self.id),
+            record=recording.file if recording else None,
+            record_calls=tuple(map(str, recording.calls)) if recording else (),
+            record_uses=recording is not None and not recording.looks,
+            cidfile=self._cidfile(),
+        )
 
     def command(self) -> list[str]:
         """What is started inside."""
         words = self.prepared.start.argv0_override
         return [*words, *self.request.argv[1:]] if words else self.request.argv
+
+    def relays_terminal(self) -> bool:
+        """Whether we give the launcher a terminal of its own: a native one makes it itself."""
+        prepared = self.prepared
+        return not prepared.has_plan and prepared.start.terminal != "passed" and foreground.on_terminal()
+
+    def launcher_argv(self) -> list[str]:
+        """The words that start the launcher."""
+        prepared = self.prepared
+        return [*(prepared.start.terminal_argv if self.relays_terminal() else prepared.argv), *self.command()]
 
     def can_exec_launcher(self) -> bool:
         """Whether no process of ours has to run beside the launcher."""
@@ -63,25 +79,33 @@ class CommandSession:
 
     def exec_launcher(self, say: Callable[[str], None]) -> int:
         """Become the launcher; come back only with an error, having cleaned up."""
-        words = [*self.prepared.argv, *self.command()]
+        program = self.prepared.argv[0]
         try:
-            after = {_AFTER: "\n".join(post_run_argv(state.write(self.record)))}
+            post_run = tuple(post_run_argv(state.write(self.record)))
+            file = open_run_document(replace(self.document(), post_run=post_run))
+            os.set_inheritable(file, True)
+            words = with_document(self.launcher_argv(), file)
             _restore_signals()
-            os.execve(words[0], words, self.environment() | after)  # noqa: S606 - that is what this is for
+            os.execve(program, words, self.environment())  # noqa: S606 - that is what this is for
         except OSError as error:
-            raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+            raise places.error(f"{program} can't be started: {error.strerror}") from error
         finally:
             state.forget(self.id)
+            from sandwright.session.post_run import report_run  # noqa: PLC0415 - the launcher failed to start
+
             report_run(self.record, None, say, refusals=Path(state.denials_of(self.id)))
 
-    def _name(self, path: str) -> dict[str, str]:
-        """Write the session's name to a file; an engine writes there what it knows the container by."""
+    def _cidfile(self) -> str | None:
+        """The file of `--cidfile` where an engine writes the container's id; else write our own there."""
+        path = self.request.cidfile
+        if not path:
+            return None
         from sandwright.methods.registry import properties  # noqa: PLC0415 - only for a file
 
         if properties(self.prepared.method).engine and not os.path.lexists(path):
-            return {"SANDWRIGHT_CIDFILE": path}
+            return path
         _write_new(path, self.id)
-        return {}
+        return None
 
 
 def _record(request: RunRequest, prepared: CachedSandbox, began: float) -> SessionRecord:

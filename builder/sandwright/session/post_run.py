@@ -13,63 +13,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright.documents.record import decode_record
 from sandwright.errors import SandwrightError
 from sandwright.session import absent_guard
-from sandwright.session.denials import Denial, OmittedDenials, collect_denials, report_denials
 from sandwright.session.events import RunEnded, RunRefused, read_events
+from sandwright.session.post_run_start import Clock, is_traced
 from sandwright.session.scan import scan_changes
 from sandwright.session.session_record import PostRun, SessionRecord
-from sandwright.session.telemetry import report_telemetry
 from sandwright.visible import say
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.post_run import main; main()"
-
-_COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
-
-_SET_BACK = 1_000_000_000
-"""Nanoseconds by which the clock has to differ, to have been set."""
-
-
-class Clock:
-    """When a run began, in the time that file systems keep, and in one that nobody sets: in nanoseconds."""
-
-    def __init__(self, began: int = 0, ticks: int = 0) -> None:
-        """It begins now, or is that of another process."""
-        self.began = began or _now()
-        self.ticks = ticks or time.monotonic_ns()
-
-    def since(self) -> int:
-        """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
-        began = _now() - (time.monotonic_ns() - self.ticks)
-        return began if began < self.began - _SET_BACK else self.began
-
-
-def _now() -> int:
-    try:
-        return time.clock_gettime_ns(_COARSE)
-    except OSError:
-        return time.time_ns()
-
-
-def post_run_argv(record: str) -> list[str]:
-    """The words of this program, but for the last one, the run's exit status. `record` is the session's file.
-
-    Nothing of the environment leads Python elsewhere, and it reads no settings of the site's (`-I -S`).
-    """
-    root = str(Path(__file__).absolute().parents[2])
-    quiet = ["-B"] * sys.dont_write_bytecode
-    return [sys.executable, "-I", "-S", *quiet, "-X", "utf8", "-c", _CODE, root, record]
-
-
-def can_exec_post_run(directory: str) -> bool:
-    """Whether a launcher can become this program: records are in `directory`.
-
-    A word is a line, and an interpreter that needs PYTHONHOME can't do without (`-I`).
-    """
-    words = "".join(post_run_argv(directory))
-    return bool(sys.executable) and "\n" not in words and "PYTHONHOME" not in os.environ
+if TYPE_CHECKING:
+    from sandwright.session.denials import Denial, OmittedDenials
 
 
 def main() -> None:
@@ -106,7 +62,7 @@ def report_run(
     report, since = record.after, Clock(*record.clock).since()
     ended = RunEnded(status=status, seconds=time.time() - record.began)
     found = [
-        *_unless_faulty(lambda: report_telemetry(record, ended, hosts, span=is_traced())),
+        *_unless_faulty(lambda: _telemetry(record, ended, hosts)),
         *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
         *(absent_guard.end(report.guard) if report.guard else []),
         *_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
@@ -116,14 +72,25 @@ def report_run(
     _say_all(found, tell)
 
 
+def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None) -> None:
+    if record.after.telemetry or is_traced():
+        from sandwright.session.telemetry import report_telemetry  # noqa: PLC0415 - few runs want it, 15 ms
+
+        report_telemetry(record, ended, hosts, span=is_traced())
+
+
 def _denials(
     report: PostRun,
     refusals: Path,
-    others: Iterable[RunRefused],
+    others: Sequence[RunRefused],
     paths: Sequence[Denial | OmittedDenials],
     tell: Callable[[str], None],
 ) -> list[str]:
     """Report what was refused; give what went wrong."""
+    if not (others or paths or os.path.lexists(refusals)):
+        return []
+    from sandwright.session.denials import collect_denials, report_denials  # noqa: PLC0415 - the same
+
     try:
         found = [*collect_denials([*read_events(refusals), *others], report.context), *paths]
         return report_denials(found, to=report.denials, quiet=report.quiet, say=tell) if found else []
@@ -148,11 +115,6 @@ def _unless_faulty(work: Callable[[], list[str] | None]) -> list[str]:
         return work() or []
     except SandwrightError as fault:
         return [str(fault)]
-
-
-def is_traced() -> bool:
-    """Whether OpenTelemetry listens: its exporters are in the process of the run."""
-    return "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)
 
 
 def _unblock_signals() -> None:

@@ -36,9 +36,8 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import committer, hostprogram, persistent, preflights, render_cache, trust
+from sandwright.session import committer, persistent, preflights, render_cache, trust
 from sandwright.session.denial_sources import denial_context
-from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox, SandboxStart
 from sandwright.session.render_store import store, sweep
@@ -49,6 +48,7 @@ from sandwright.signalling import boot, machine
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
+    from sandwright.session.hostprogram import HostProgram
 
 RENDERED = ".sandbox"
 """Where `sandwright render` writes, beside the policy."""
@@ -73,7 +73,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     resolved = resolved_here(policy, request, inputs)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
-    program = hostprogram.find(agent, resolved, inputs) if agent and own_root else None
+    program = _host_program(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
         seen = shown(program.paths, what=f"{agent}, which is this host's")
         resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
@@ -217,6 +217,12 @@ def _agent(policy: MergedPolicy, request: RunRequest) -> str:
     name = request.argv[0] if request.argv else ""
     names = {*request.presets, *base([each for each in policy.layers if each.kind not in ("floor", "run")])}
     return name if name in AGENTS and f"agent-{name}" in names else ""
+
+
+def _host_program(agent: str, resolved: ResolvedPolicy, inputs: InputTracker) -> HostProgram | None:
+    from sandwright.session import hostprogram  # noqa: PLC0415 - few runs show an agent in an image
+
+    return hostprogram.find(agent, resolved, inputs)
 
 
 def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:

@@ -25,9 +25,3 @@ class Recording:
     calls: tuple[int, ...] = ()
     looks: bool = field(default=True, kw_only=True)
     decisions: list[ProxyDecision] = field(default_factory=list, kw_only=True)
-
-    def environment(self) -> dict[str, str]:
-        """The launcher's variables."""
-        calls = ",".join(map(str, self.calls))
-        uses = {} if self.looks else {"SANDWRIGHT_RECORD_USES": "1"}
-        return {"SANDWRIGHT_RECORD": self.file, "SANDWRIGHT_RECORD_CALLS": calls, **uses}

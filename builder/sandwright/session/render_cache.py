@@ -21,9 +21,8 @@ from sandwright.inputs import InputTracker, Recording
 from sandwright.policy.agents import AGENTS
 from sandwright.session import cache_key, state
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
-from sandwright.session.post_run import post_run_argv
-from sandwright.session.scan import known_file
-from sandwright.session.scan_scope import ScanScope
+from sandwright.session.post_run_start import post_run_argv
+from sandwright.session.scan_scope import ScanScope, known_file
 from sandwright.session.session_record import SandboxRecord
 from sandwright.session.trust import Loosened
 from sandwright.visible import one_line

@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -44,8 +43,8 @@ def store(artifacts: Iterable[Artifact]) -> Path:
             os.utime(directory)
             return directory
         with contextlib.suppress(FileNotFoundError):  # another process moved it away first
-            directory.rename(directory.with_name(f".old-{uuid.uuid4().hex}"))
-    part = directory.with_name(f".part-{uuid.uuid4().hex}")
+            directory.rename(directory.with_name(f".old-{os.urandom(16).hex()}"))
+    part = directory.with_name(f".part-{os.urandom(16).hex()}")
     try:
         write_artifacts(part, listed)
         for each in listed:
@@ -86,7 +85,7 @@ def _share(path: Path, artifact: Artifact) -> None:
             shared.unlink()
     except FileNotFoundError:
         pass
-    other = folder / f".{uuid.uuid4().hex}"
+    other = folder / f".{os.urandom(16).hex()}"
     try:
         if not shared.exists():
             os.link(path, shared)

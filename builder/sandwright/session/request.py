@@ -6,6 +6,7 @@ import os
 import sys
 from json import dumps
 
+from sandwright.environment import TELEMETRY
 from sandwright.places import is_there
 from sandwright.policy.agents import AGENTS
 from sandwright.session.recording import Recording
@@ -76,7 +77,7 @@ class RunRequest:
         seconds = "s" * (time.isascii() and time.isdigit())
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
-        telemetry = telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", "")
+        telemetry = telemetry or os.environ.get(TELEMETRY.name, "")
         self.telemetry = telemetry and self._placed(telemetry)
         self.denials = denials and self._placed(denials)
         self.quiet = quiet

@@ -15,12 +15,12 @@ import stat
 import time
 from collections.abc import Callable
 
-from sandwright import digests, places
+from sandwright import places
 from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.inputs import InputTracker
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
-from sandwright.session.scan_scope import GIT_PARTS, ScanRules, ScanScope
+from sandwright.session.scan_scope import GIT_PARTS, PLACEHOLDER, ScanRules, ScanScope, known_file, printable
 
 MOST_NAMES = 2_000_000
 MOST_SECONDS = 3.0
@@ -35,9 +35,6 @@ _PATIENCE = 3.0
 
 _NEW = "new or changed while it ran"
 _MISSED = "not everything was looked at"
-PLACEHOLDER = stat.S_IFDIR | 0o1555
-"""The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
-
 _ENTERED = "a repository that the index has as an entry: `git status`"
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
@@ -61,11 +58,6 @@ def scan_changes(scope: ScanScope, policy: str, since: int) -> list[str]:
                 break
             silent.append(fault.path)
     return found + [f"{_MISSED}: the file system of {printable(path)} doesn't answer" for path in silent]
-
-
-def known_file(policy: str) -> str:
-    """Where what a look found is kept for the next, by the file of the policy."""
-    return os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
 
 
 def _scanned(
@@ -346,8 +338,3 @@ def _plain(point: bytes) -> bytes:
     """A path of mountinfo: blanks and such are written in octal."""
     first, *parts = point.split(b"\\")
     return first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in parts)
-
-
-def printable(text: str) -> str:
-    """Text for a terminal: what is no printable character is spelled out."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,9 +1,16 @@
 """Where a sandbox can write, and which names count there: what `session.scan` looks at."""
 
+import os
+import stat
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
+from sandwright import digests, places
 from sandwright.folding import folded_name
+
+PLACEHOLDER = stat.S_IFDIR | 0o1555
+"""The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
 
 GIT_PARTS = frozenset(("head", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 """Of a directory of Git's: what makes it one, what names programs, or where they are named."""
@@ -83,3 +90,13 @@ class ScanRules:
 def _folded(path: str) -> str:
     """A path whose names are compared as file systems do that ignore case: what is there may be on one."""
     return "/".join(map(folded_name, path.split("/")))
+
+
+def known_file(policy: str) -> str:
+    """Where what a look found is kept for the next, by the file of the policy."""
+    return str(Path(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json"))
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what is no printable character is spelled out."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from sandwright.environment import SESSION
 from sandwright.errors import HostError
 from sandwright.locking import lock_within
 from sandwright.questions import is_cover
@@ -19,7 +20,7 @@ from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
 from sandwright.session.session_record import SessionRecord
 from sandwright.signalling import liveness, own
 
-_MARK = b"SANDWRIGHT_SESSION="
+_MARK = f"{SESSION.name}=".encode()
 _LOCKING = 10.0
 _LOOKING = 10.0
 """Seconds."""

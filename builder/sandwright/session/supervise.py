@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from sandwright import foreground, places
 from sandwright.bridge.start import Bridge
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.egress.start import Proxy, start_proxy
+from sandwright.environment import CIDFILE
 from sandwright.errors import SandwrightError
+from sandwright.launcher.run_document import RunDocument, handed_over, with_document
 from sandwright.methods.registry import backend
 from sandwright.session import state
 from sandwright.session.access_log import Access
@@ -70,23 +72,25 @@ def run_supervised(session: CommandSession, say: foreground.Say) -> int:
 
 
 def _run(session: CommandSession, observed: _Observed, audit: AuditWriter | None, stack: ExitStack) -> int:
-    environment = session.environment()
+    environment, document = session.environment(), session.document()
     passed: tuple[int, ...] = ()
     proxy: Proxy | None = None
     start = session.prepared.start
     if start.proxy is not None:
         proxy = _proxy(session, stack, start.proxy)
         environment |= proxy.environment
+        document = replace(document, egress=str(proxy.directory))
     if start.needs_bridge:
         bridge = _bridge(session, stack)
         environment, passed = environment | bridge.environment, (bridge.channel,)
+        document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
     state.write(session.record)
     stack.callback(state.forget, session.id)
     if audit is not None:
-        environment |= audit.environment() if session.prepared.has_plan else {}
+        document = replace(document, journal=audit.open_journal())
         audit.begin(_started(session), observed.bridge, partial(_refused_hosts, proxy) if proxy else None)
-    status = _start(session, environment, passed)
+    status = _start(session, environment, document, passed)
     observed.hosts = _refused_hosts(proxy) if proxy else None
     return status
 
@@ -129,18 +133,29 @@ def _judged(session: CommandSession, accesses: Sequence[Access]) -> Denials:
         raise ValueError(fault) from fault
 
 
-def _start(session: CommandSession, environment: dict[str, str], passed: tuple[int, ...]) -> int:
+def _start(
+    session: CommandSession, environment: dict[str, str], document: RunDocument, passed: tuple[int, ...]
+) -> int:
+    """Start a launcher: a native one with the document, one that is shell with variables in its place."""
+    words = session.launcher_argv()
+    if not session.prepared.has_plan:
+        cidfile = {CIDFILE.name: document.cidfile} if document.cidfile else {}
+        return _foreground(session, words, environment | cidfile, passed)
+    with handed_over(document) as file:
+        return _foreground(session, with_document(words, file), environment, (*passed, file))
+
+
+def _foreground(
+    session: CommandSession, words: list[str], environment: dict[str, str], passed: tuple[int, ...]
+) -> int:
     prepared = session.prepared
-    terminal = prepared.start.terminal
-    relay = not prepared.has_plan and terminal != "passed" and foreground.on_terminal()
-    words = [*(prepared.start.terminal_argv if relay else prepared.argv), *session.command()]
     try:
         return foreground.run(
             words,
             environment,
             deliver=lambda launcher, number: _deliver(prepared.method, launcher, number),
-            relay=relay,
-            controlling=terminal == "controlling",
+            relay=session.relays_terminal(),
+            controlling=prepared.start.terminal == "controlling",
             passed=passed,
         )
     except OSError as error:

@@ -37,7 +37,7 @@ SCHEMA = 1
 Attribute = str | int | float | bool
 
 
-def telemetry_event(
+def _event(
     record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None
 ) -> Mapping[str, object]:
     """The event, as the table in this module has it. `hosts` are None where no proxy of the session's ran."""
@@ -79,9 +79,7 @@ def report_telemetry(
     record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None, *, span: bool
 ) -> None:
     """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
-    if not record.after.telemetry and not span:
-        return
-    data = telemetry_event(record, ended, hosts)
+    data = _event(record, ended, hosts)
     if record.after.telemetry:
         line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
         append_output(record.after.telemetry, line)

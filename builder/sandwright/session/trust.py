@@ -15,11 +15,12 @@ from pathlib import Path
 from sandwright import places
 from sandwright.documents import strictjson
 from sandwright.documents.record import decode_record, encode_record
+from sandwright.environment import TRUST
 from sandwright.errors import UsageError
 from sandwright.inputs import InputTracker
 from sandwright.visible import one_line
 
-VARIABLE = "SANDWRIGHT_TRUST"
+VARIABLE = TRUST.name
 _SHOWN = 6
 """Things that one line names."""
 

@@ -20,6 +20,7 @@ from typing import IO, cast
 
 from sandwright import process
 from sandwright.engines.client import EngineClient
+from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
@@ -193,7 +194,7 @@ class _Talk:
 @contextlib.contextmanager
 def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
     with process.start(
-        *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors
+        *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()
     ) as started:
         assert started.stdin is not None
         yield _Talk(started.pid, (started.stdin, started.stdout, started.stderr), started.poll)
@@ -248,7 +249,7 @@ def _engine_looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str
         result = engine.ask(*words, check=False, timeout=_ENGINE)
         return result.stdout + result.stderr.encode()
 
-    session = given.sandbox.environment["SANDWRIGHT_SESSION"]
+    session = given.sandbox.environment[SESSION.name]
     containers = engine.containers(f"sandwright.session={session}", timeout=_ENGINE)
     looked.append(f"{engine.name} inspect, logs and diff of {len(containers)} containers")
     if not containers:
@@ -287,17 +288,13 @@ def _content(path: Path) -> bytes:
 
 def _required(given: Bridging) -> ProbeOutcome:
     """A start without a bridge."""
-    kept = {
-        key: value
-        for key, value in given.sandbox.environment.items()
-        if not key.startswith("SANDWRIGHT_SHIMS")
-    }
+    kept = {key: value for key, value in given.sandbox.environment.items() if key != SHIMS.name}
     try:
-        result = replace(given.sandbox, environment=kept).run(("exit", "0"))
+        result = replace(given.sandbox, environment=kept, document=None).run(("exit", "0"))
         status, said = result.status, result.stderr.strip()
     except CommandFailed as failed:
         status, said = failed.status or -1, failed.stderr
-    refused = status == 125 and "SANDWRIGHT_SHIMS names no bridge" in said
+    refused = status == 125 and "the policy names shims, and" in said
     return _outcome(
         given,
         "required",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sandwright.engines.archive import empty_image
 from sandwright.engines.client import EngineClient
+from sandwright.environment import ROOTFS
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
@@ -82,7 +83,7 @@ def provided(
     except HostError as error:
         root = _bare(policy, fixture, programs)
         note = f"{method}: on an empty root with mount points only: {error}"
-        own = {**around, "SANDWRIGHT_ROOTFS": str(root)}
+        own = {**around, ROOTFS.name: str(root)}
         yield Provision(programs.settings if programs.directories else (), own, (note,))
 
 

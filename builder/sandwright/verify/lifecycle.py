@@ -21,9 +21,11 @@ from typing import IO
 
 from sandwright import process
 from sandwright.engines.client import EngineClient
+from sandwright.environment import SESSION
 from sandwright.errors import CommandFailed
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
+from sandwright.mountinfo import mounted_below
 from sandwright.questions import is_cover
 from sandwright.runtime.probe.protocol import answers, attempt, requests
 from sandwright.signalling import kill
@@ -171,7 +173,7 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     given = runs.sandbox
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -203,7 +205,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
     given, later = runs.sandbox, runs.subject.fixture.later
     secret = uuid.uuid4().hex
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.inherited()
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -333,12 +335,9 @@ def _remains(runs: Runs) -> Iterator[str]:
     """
     fixture = runs.subject.fixture
     yield from (f"process {pid}: {line}" for pid, line in _processes(runs).items())
-    with contextlib.suppress(OSError):
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-        points = (line.split()[4] for line in mounts.splitlines())
-        yield from (f"mount {point}" for point in points if point.startswith(f"{fixture.root}/"))
+    yield from (f"mount {point}" for point in mounted_below(fixture.root))
     if engine := runs.subject.engine:
-        session = runs.sandbox.environment["SANDWRIGHT_SESSION"]
+        session = runs.sandbox.environment[SESSION.name]
         with contextlib.suppress(CommandFailed):
             left = EngineClient(engine).containers(f"sandwright.session={session}", timeout=START)
             yield from (f"container {each}" for each in left)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.engines.client import EngineClient
+from sandwright.environment import SESSION
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.runs import START, Runs
@@ -58,7 +59,7 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on the container, while a sandbox runs in it."""
     sandbox = runs.sandbox
     argv = sandbox.argv(("sleep", "600"))
-    with process.start(*argv, stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors) as started:
+    with process.start(*argv, stdin=b"", env=sandbox.environment, pass_fds=sandbox.inherited()) as started:
         try:
             seen = _found(runs)
             if seen is None:
@@ -79,7 +80,7 @@ def _found(runs: Runs) -> _Seen | None:
     engine = EngineClient(runs.subject.policy.outer, environment)
     until = time.monotonic() + START
     while time.monotonic() < until:
-        label = f"sandwright.session={environment['SANDWRIGHT_SESSION']}"
+        label = f"sandwright.session={environment[SESSION.name]}"
         for name in engine.containers(label, running=True, timeout=_ASKING):
             pid = engine.first_process(name)
             if pid and _inside(pid):

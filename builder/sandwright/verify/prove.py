@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sandwright.egress import proxy
+from sandwright.environment import SESSION
 from sandwright.errors import RenderError, SandwrightError, ToolMissing, UsageError
+from sandwright.launcher.run_document import RunDocument, handed_over
 from sandwright.methods import registry
 from sandwright.methods.contract import RemoteCanary
 from sandwright.policy.collect import observe
@@ -29,7 +31,7 @@ from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.runs import Runs
-from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, materialize
+from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, is_native, materialize
 from sandwright.verify.subject import Canaries, ProofSubject, canaries
 from sandwright.verify.tokens import Bridged, bridged, tokens
 from sandwright.verify.tokens import settings as shim_settings
@@ -97,12 +99,15 @@ def prove(
         environment = {
             **base_environment(fixture.state),
             **provision.environment,
-            "SANDWRIGHT_SESSION": f"verify-{fixture.word[:12]}",
+            SESSION.name: f"verify-{fixture.word[:12]}",
             **subject.canaries.environment,
         }
 
+        document = RunDocument()
         if policy.network.mode == "proxy" and registry.properties(method).proxy == "session":
-            environment |= stack.enter_context(proxy(policy)).environment
+            running = stack.enter_context(proxy(policy))
+            environment |= running.environment
+            document = replace(document, egress=str(running.directory))
         bridge = (
             stack.enter_context(_bridge(resolve, settings, fixture)) if policy.credentials.shims else None
         )
@@ -111,10 +116,12 @@ def prove(
             artifacts = registry.render(policy, method).artifacts
             artifacts = artifacts if weaken is None else weaken(subject, artifacts)
             launcher = materialize(artifacts, fixture.artifacts / name)
-            own, inherited = (given.environment, (given.bridge.channel,)) if given else ({}, ())
+            handed = document if given is None else given.document(document)
             return RenderedSandbox(
-                *(method, launcher, fixture.program, {**environment, **own}, inherited),
+                *(method, launcher, fixture.program, {**environment, **(given.environment if given else {})}),
+                (given.bridge.channel,) if given else (),
                 travels=bool(registry.properties(method).travels),
+                document=stack.enter_context(handed_over(handed)) if is_native(launcher) else None,
             )
 
         sandbox = rendered("rendered", policy)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import CommandFailed
+from sandwright.launcher.plan import NAME
+from sandwright.launcher.run_document import with_document
 from sandwright.methods import registry
 from sandwright.render.artifact import Artifact
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
@@ -41,7 +43,8 @@ class RenderedSandbox:
 
     `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
     which is no more than the host's with what a method needs besides; `descriptors` are what it inherits,
-    `cwd` is where it starts (None: here). `travels`: it starts elsewhere, by the method's own program.
+    `cwd` is where it starts (None: here), `document` the descriptor of its run document, None without.
+    `travels`: it starts elsewhere, by the method's own program.
     """
 
     method: str
@@ -51,6 +54,7 @@ class RenderedSandbox:
     descriptors: tuple[int, ...] = ()
     cwd: Path | None = None
     travels: bool = False
+    document: int | None = None
 
     def attempt(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> Batch:
         """Start it once and make all attempts in it."""
@@ -69,13 +73,18 @@ class RenderedSandbox:
         command = [str(self.program), *words]
         if self.travels:
             return list(registry.backend(self.method).wrap(self.launcher.parent, command))
-        return [str(self.launcher), *command]
+        words = [str(self.launcher), *command]
+        return words if self.document is None else with_document(words, self.document)
+
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that its launcher inherits."""
+        return (*self.descriptors, *([] if self.document is None else [self.document]))
 
     def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
         """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""
         argv = self.argv(words)
         with inherited() as planted:
-            passed = (*self.descriptors, *planted)
+            passed = (*self.inherited(), *planted)
             return process.run(
                 *argv,
                 stdin=stdin,
@@ -122,6 +131,11 @@ def materialize(artifacts: Sequence[Artifact], directory: Path) -> Path:
         target.write_bytes(artifact.content)
         target.chmod(artifact.mode)
     return directory / "launch"
+
+
+def is_native(launcher: Path) -> bool:
+    """Whether a rendered launcher is the program that reads a plan."""
+    return (launcher.parent / NAME).exists()
 
 
 def base_environment(state: Path) -> dict[str, str]:

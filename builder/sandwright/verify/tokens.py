@@ -14,13 +14,14 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge.environment import KEPT
 from sandwright.bridge.start import Bridge, serve
 from sandwright.image.cache import default_cache
+from sandwright.launcher.run_document import RunDocument
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.fixture import Fixture
 
@@ -83,6 +84,10 @@ class Bridged:
     def environment(self) -> Mapping[str, str]:
         """The launcher's: both tokens, and where the bridge is."""
         return {**self.tokens.environment, **self.bridge.environment}
+
+    def document(self, document: RunDocument) -> RunDocument:
+        """A run document that names the bridge."""
+        return replace(document, shims=str(self.bridge.public), channel=self.bridge.channel)
 
     def directly(self) -> bytes:
         """What the program says when it is started on the host, as the person would."""

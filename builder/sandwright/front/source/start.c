@@ -152,22 +152,53 @@ static char *write_record(const struct entry *entry, const char *command, long l
         become_python();
     }
     setenv("SANDWRIGHT_SESSION", session, 1);
-    setenv("SANDWRIGHT_DENIALS", xasprintf("%s.denials", path), 1);
     return path;
+}
+
+static void add_field(struct strv *document, char *name, const struct strv *values)
+{
+    strv_push(document, name);
+    strv_push(document, xasprintf("%zu", values->count));
+    strv_extend(document, values);
+}
+
+/* The run document, as launcher/run_document.py writes it, in memory of ours: a descriptor that the launcher inherits. */
+static char *run_document(char *denials, const struct strv *post_run)
+{
+    struct strv document = {0}, file = {0};
+    strv_push(&document, "sandwright-run");
+    strv_push(&document, "1");
+    add_field(&document, "post_run", post_run);
+    strv_push(&file, denials);
+    add_field(&document, "denials", &file);
+    strv_push(&document, "end");
+    size_t length = 0;
+    for (size_t index = 0; index < document.count; index++)
+        length += strlen(document.at[index]) + 1;
+    char *content = xcalloc(length), *at = content;
+    for (size_t index = 0; index < document.count; index++)
+        at = stpcpy(at, document.at[index]) + 1;
+    int memory = memory_file("run", content, length);
+    fcntl(memory, F_SETFD, 0);
+    return xasprintf("%d", memory);
 }
 
 static void become_launcher(const struct entry *entry, const char *path, char **command)
 {
-    struct strv words = {0};
+    struct strv words = {0}, after = {0};
     long long began = now_in(CLOCK_REALTIME_COARSE), ticks = now_in(CLOCK_MONOTONIC);
-    char *after = xasprintf("%s/sandwright\n--after\n%s\n%lld\n%lld", folder, path, began, ticks);
-    for (size_t index = 0; index < entry->report.count; index++)
-        after = xasprintf("%s\n%s", after, entry->report.at[index]);
     char *record = write_record(entry, *command, began, ticks);
-    setenv("SANDWRIGHT_AFTER", xasprintf("%s\n%s.json", after, record), 1);
+    char *const front[] = {xasprintf("%s/sandwright", folder), "--after", (char *)path, xasprintf("%lld", began), xasprintf("%lld", ticks)};
+    for (size_t index = 0; index < sizeof front / sizeof *front; index++)
+        strv_push(&after, front[index]);
+    strv_extend(&after, &entry->report);
+    strv_push(&after, xasprintf("%s.json", record));
     for (size_t index = 0; index + 1 < entry->environment.count; index += 2)
         setenv(entry->environment.at[index], entry->environment.at[index + 1], 1);
-    for (size_t index = 0; index < entry->launcher.count; index++)
+    strv_push(&words, entry->launcher.at[0]);
+    strv_push(&words, "--run");
+    strv_push(&words, run_document(xasprintf("%s.denials", record), &after));
+    for (size_t index = 1; index < entry->launcher.count; index++)
         strv_push(&words, entry->launcher.at[index]);
     for (; *command != NULL; command++)
         strv_push(&words, *command);

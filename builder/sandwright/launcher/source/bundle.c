@@ -133,7 +133,7 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
     if (run->terminal)
         put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
     if (run->plan.shims.enabled)
-        put_mount(out, run->plan.shims.place, getenv("SANDWRIGHT_SHIMS"), "");
+        put_mount(out, run->plan.shims.place, run->document.shims, "");
 }
 
 /* A runtime sets the size of its terminal only when the command runs already. */

@@ -79,7 +79,7 @@ static void bwrap_check(struct run *run)
         shims_command(run, false);
         if (run->plan.shims.loopback)
             put_before(run, (char *[]){(char *)INIT}, 1);
-        char *const bind[] = {"--ro-bind", getenv("SANDWRIGHT_SHIMS"), (char *)shims_place(run), "--setenv", "PATH"};
+        char *const bind[] = {"--ro-bind", (char *)run->document.shims, (char *)shims_place(run), "--setenv", "PATH"};
         strv_extend(&given, &(struct strv){(char **)bind, 5});
         strv_push(&given, xasprintf("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
     }
@@ -193,7 +193,7 @@ static void make_wall(const struct run *run)
     struct strv shown = {0};
     strv_push(&shown, inside_program(run));
     if (run->plan.shims.enabled)
-        strv_push(&shown, getenv("SANDWRIGHT_SHIMS"));
+        strv_push(&shown, (char *)run->document.shims);
     if (run->plan.names.resolver_place != NULL)
         strv_push(&shown, xasprintf("%s/resolv.conf", run->directory));
     if (run->plan.names.hosts_place != NULL)

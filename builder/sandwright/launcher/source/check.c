@@ -22,13 +22,11 @@ enum { MOST_LINKS = 40 }; /* MAXSYMLINKS of Linux */
 static int channel(const struct run *run)
 {
     struct stat status;
-    const char *given = run->plan.shims.loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
-    char *end = NULL;
-    long number = given == NULL ? -1 : strtol(given, &end, 10);
-    if (number <= 2 || number >= INT_MAX || *end != '\0')
+    long number = run->plan.shims.loopback ? run->document.channel : -1;
+    if (number <= 2 || number >= INT_MAX)
         return -1;
     if (fstat((int)number, &status) != 0 || !S_ISSOCK(status.st_mode))
-        die("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+        die("the bridge has no channel: start this with \"sandwright run\"");
     return (int)number;
 }
 

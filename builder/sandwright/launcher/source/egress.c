@@ -16,13 +16,11 @@ static const char *directory;
 
 void egress_check(struct run *run)
 {
-    (void)run;
     struct stat ask;
-    directory = getenv("SANDWRIGHT_EGRESS");
-    if (!is_set("SANDWRIGHT_EGRESS") || stat(xasprintf("%s/ask", directory), &ask) != 0 ||
+    directory = run->document.egress;
+    if (directory == NULL || stat(xasprintf("%s/ask", directory), &ask) != 0 ||
         !S_ISFIFO(ask.st_mode) || ask.st_uid != geteuid())
-        die("the policy lets only the proxy be reached, and SANDWRIGHT_EGRESS names none that runs: start this with "
-               "\"sandwright run\"");
+        die("the policy lets only the proxy be reached, and no proxy runs: start this with \"sandwright run\"");
 }
 
 /* `way-` and what is the run's own in its name, which the launcher knows as well as the monitor. */

@@ -96,7 +96,7 @@ static void engine_check(struct run *run)
 static void choose_cid(const struct run *run)
 {
     char *here = NULL;
-    cid = is_set("SANDWRIGHT_CIDFILE") ? getenv("SANDWRIGHT_CIDFILE") : xasprintf("%s/cid", run->state);
+    cid = run->document.cidfile != NULL ? run->document.cidfile : xasprintf("%s/cid", run->state);
     if (cid[0] != '/' && (here = getcwd(NULL, 0)) == NULL)
         die_errno("the current directory can't be known");
     if (here != NULL)
@@ -240,7 +240,7 @@ static void remove_unknown(struct run *run)
     if (!is_podman(run) || number_in(xasprintf("%s/monitor", run->state)) <= 0)
         return;
     end_descendants();
-    if (is_set("SANDWRIGHT_CIDFILE") || container() == NULL ||
+    if (run->document.cidfile != NULL || container() == NULL ||
         (runtime = ask(run, "info", "--format", "{{.Host.OCIRuntime.Path}}", NULL)) == NULL)
         return;
     runtime[strcspn(runtime, "\n")] = '\0';

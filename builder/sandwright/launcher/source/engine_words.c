@@ -227,7 +227,7 @@ struct strv engine_words(struct run *run, const char *cid)
             add_file(xasprintf("%s/%s", run->directory, plan->engine.files_inside.at[index]), plan->engine.files_inside.at[index + 1]);
     if (plan->shims.enabled)
         strv_push(&words, xasprintf("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
-                         mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims.place));
+                         mount_source(run->document.shims), plan->shims.place));
     add_variables(run);
     add_init(run);
     return words;

@@ -24,6 +24,7 @@
 #include "bytes.h"
 #include "log.h"
 #include "plan.h"
+#include "run_document.h"
 #include "utils.h"
 
 
@@ -32,6 +33,7 @@ struct method;
 struct stat;
 struct run {
     struct plan plan;
+    struct run_document document;
     const struct method *method;
     const char *directory;  /* absolute: where the artifacts are */
     int artifacts;          /* the same, as a descriptor */
@@ -255,12 +257,12 @@ bool watch_mounted(struct watch *watch); /* waits for its word */
 int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
 /* ---- post_run.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
-void post_run_take(void);                /* launcher: the first call of main; takes the variable out of the environment */
+void post_run_take(const struct run_document *document); /* launcher, the first call of main */
 int post_run_journal(void);              /* launcher: where refusals are told of at once; -1: nowhere */
 _Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
                                          `leave` is this, too, in the launcher. Blocked signals may stay so. */
 
-/* ---- egress.c: the way to the proxy ($SANDWRIGHT_EGRESS) */
+/* ---- egress.c: the way to the proxy (run->document.egress) */
 void egress_check(struct run *run);                            /* launcher */
 bool egress_open(struct run *run, pid_t process, bool wait);   /* monitor or child; says why not */
 void egress_close(struct run *run);
@@ -295,12 +297,12 @@ bool dns_wanted(const struct run *run);
 size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigned char *question, size_t length,
                     unsigned char *answer);
 
-/* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
+/* ---- shims.c: the bridge (run->document.shims, .channel) */
 void shims_check(struct run *run);                              /* launcher */
 const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */
 void shims_command(struct run *run, bool container);            /* puts sandwright-enter before the command */
 
-/* ---- user.c: `launch --as-root NUMBER COMMAND ...`, for sudo; nothing of the environment counts, nor of SANDWRIGHT_AFTER */
+/* ---- user.c: `launch --as-root NUMBER COMMAND ...`, for sudo; nothing of the environment counts, nor is there a run document */
 _Noreturn void user_as_root(struct run *run, char **words);
 
 #endif

@@ -1,4 +1,4 @@
-/* launch COMMAND [ARGUMENT ...]: the launcher.
+/* launch [--run DESCRIPTOR] COMMAND [ARGUMENT ...]: the launcher (run_document.h).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "landlock.h"
 #include "launch.h"
 
-static struct run run = {.child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1};
+static struct run run = {.document.channel = -1, .child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1};
 static bool relayed, begun;
 enum { TELLING = 200 }; /* milliseconds until what was refused is told, where somebody wants that at once */
 
@@ -188,7 +188,12 @@ int main(int count, char **words)
     caught_signals(&set);
     if (!as_root) {
         leave = leave_launcher;
-        post_run_take();
+        if (count > 2 && strcmp(words[1], "--run") == 0) {
+            run_document_read(words[2], &run.document);
+            words += 2;
+            count -= 2;
+        }
+        post_run_take(&run.document);
     }
     fill_standard();
     read_plan();

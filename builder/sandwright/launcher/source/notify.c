@@ -144,7 +144,7 @@ static void list_sockets(const struct run *run)
     struct strv paths = {0};
     strv_extend(&paths, &run->plan.sockets.host);
     if (run->plan.shims.enabled && !run->plan.shims.loopback)
-        strv_push(&paths, xasprintf("%s/socket", getenv("SANDWRIGHT_SHIMS")));
+        strv_push(&paths, xasprintf("%s/socket", run->document.shims));
     if (run->plan.shims.loopback)
         served.broker.tried = xasprintf("%s/socket", shims_place(run));
     served.broker.count = paths.count;

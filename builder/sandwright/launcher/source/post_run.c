@@ -1,39 +1,24 @@
-/* What `sandwright run` leaves to do when all has ended: SANDWRIGHT_AFTER, words on lines of their own. Nothing inside can set
- * it: it is read before anything is started. */
+/* What `sandwright run` leaves to do when all has ended: the run document says what. */
 #include "refusals.h"
 #include "launch.h"
 #include "record.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define VARIABLE "SANDWRIGHT_AFTER"
-#define DENIALS "SANDWRIGHT_DENIALS" /* where what was refused is written */
-#define NOW "SANDWRIGHT_DENIALS_NOW" /* a file to which it is written when it happens */
 
 static struct strv after;
 static const char *denials, *journal;
 static pid_t launcher;
 
-void post_run_take(void)
+void post_run_take(const struct run_document *document)
 {
-    const char *given = getenv(VARIABLE);
-
     launcher = getpid();
-    if (given != NULL && given[0] == '/')
-        for (char *rest = xasprintf("%s", given), *word; (word = strsep(&rest, "\n")) != NULL;)
-            strv_push(&after, word);
-    const char *file = getenv(DENIALS);
-    denials = file != NULL && file[0] == '/' ? xasprintf("%s", file) : NULL;
-    const char *now = getenv(NOW);
-    journal = now != NULL && now[0] == '/' ? xasprintf("%s", now) : NULL;
-    unsetenv(DENIALS);
-    unsetenv(NOW);
-    record_take();
-    unsetenv(VARIABLE);
+    after = document->post_run;
+    denials = document->denials;
+    journal = document->journal;
+    record_take(document);
 }
 
 int post_run_journal(void)

@@ -26,10 +26,6 @@
 #endif
 enum { SYNC_WAKE_UP = 1 /* Linux 6.6: the supervisor runs where the caller did */, PAGE = 4096, MOST_CALLS = 512 };
 
-#define FILE_NAME "SANDWRIGHT_RECORD"        /* where it is written */
-#define CALLS_NAME "SANDWRIGHT_RECORD_CALLS" /* numbers of further calls that are recorded, with commas between */
-#define USES_NAME "SANDWRIGHT_RECORD_USES"   /* set: calls that only look at what is there, as stat(2), aren't recorded */
-
 /* ---- the calls. `flags` is the argument with AT_ flags, or those of open(2); -1 without. */
 enum style { PLAIN, OPEN, OPEN_HOW, BIND, SENDTO, CONNECTS, AT };
 struct call {
@@ -110,19 +106,15 @@ static bool has_path(int number)
     return false;
 }
 
-void record_take(void)
+void record_take(const struct run_document *document)
 {
-    const char *name = getenv(FILE_NAME), *given = getenv(CALLS_NAME);
-    file = name != NULL && name[0] == '/' ? xasprintf("%s", name) : NULL;
-    for (char *rest = xasprintf("%s", given == NULL ? "" : given), *word; (word = strsep(&rest, ",")) != NULL;) {
-        int number = atoi(word);
+    file = document->record;
+    for (size_t index = 0; index < document->record_calls.count; index++) {
+        int number = atoi(document->record_calls.at[index]);
         if (number > 0 && further_count < MOST_CALLS && !is_kept(number) && !has_path(number))
             further[further_count++] = number;
     }
-    uses_alone = getenv(USES_NAME) != NULL;
-    unsetenv(USES_NAME);
-    unsetenv(FILE_NAME);
-    unsetenv(CALLS_NAME);
+    uses_alone = document->record_uses;
 }
 
 const char *record_file(void)

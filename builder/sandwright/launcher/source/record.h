@@ -15,7 +15,8 @@
 #include "refusals.h"
 
 /* ---- record.c */
-void record_take(void);                     /* launcher, the first call of main: whether it is wanted */
+struct run_document;
+void record_take(const struct run_document *document); /* launcher, the first call of main: whether it is wanted */
 const char *record_file(void);              /* where it is written; NULL: nothing is recorded */
 bool record_uses(void);                     /* what only looks at what is there isn't recorded */
 /* Child: that program, which asks for what is recorded, too. `connects`: the supervisor makes connections itself. */

@@ -215,14 +215,14 @@ static void make_wall(const struct run *run)
     if (run->terminal)
         strv_push(&all, xasprintf("%s/bell", run->state));
     if (run->plan.shims.enabled)
-        strv_push(&all, getenv("SANDWRIGHT_SHIMS"));
+        strv_push(&all, (char *)run->document.shims);
     backstop_hand_over(backstop_make(run, &all), WALL);
 }
 
 /* Above the one that a runtime hands on. */
-static int moved_channel(void)
+static int moved_channel(const struct run *run)
 {
-    int channel = fcntl(atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), F_DUPFD, WALL + 1);
+    int channel = fcntl((int)run->document.channel, F_DUPFD, WALL + 1);
     if (channel < 0)
         die_errno("the bridge can't be reached");
     return channel;
@@ -242,8 +242,8 @@ static void runtime_start(struct run *run)
     if (run->plan.runtime.own_network)
         own_network(run);
     if (run->plan.shims.loopback) {
-        strv_push(&enter, xasprintf("%s/sandwright-enter", getenv("SANDWRIGHT_SHIMS")));
-        strv_push(&enter, xasprintf("%d", moved_channel()));
+        strv_push(&enter, xasprintf("%s/sandwright-enter", run->document.shims));
+        strv_push(&enter, xasprintf("%d", moved_channel(run)));
     }
     if (walled)
         make_wall(run);

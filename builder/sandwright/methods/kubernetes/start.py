@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import yaml
 
+from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError
 from sandwright.methods.kubernetes import admission
 from sandwright.methods.kubernetes.connection import ApiRefused, Connection, Json, connect
@@ -91,7 +92,7 @@ def _run(
     check(connection, documents, RIGHTS if journey is not None else ())
     for line in journey.send() if journey is not None else ():
         say(line)
-    session = os.environ.get("SANDWRIGHT_SESSION", "") or secrets.token_hex(8)
+    session = os.environ.get(SESSION.name, "") or secrets.token_hex(8)
     name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
     made = with_command(job, argv, name=name, session=session, owner=owner())
     place = connection.place

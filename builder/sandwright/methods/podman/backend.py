@@ -17,13 +17,12 @@ from sandwright.methods.contract import LIMIT, Preflight
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
 from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
-from sandwright.methods.shared.launched import all_children
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import kill, own
+from sandwright.signalling import children_of, kill, own
 
 _CONFIGURATION = "CONTAINERS_CONF"
 _NETWORKS = ("slirp4netns", "pasta")
@@ -93,8 +92,8 @@ class Podman(EngineBackend):
             container = (directory / "cid").read_text().strip()
         except (OSError, ValueError):
             return
-        for child in all_children(monitor):
-            kill(child, sure=lambda: _is_monitor(monitor, directory) and child in all_children(monitor))  # noqa: B023 - asked at once
+        for child in children_of(monitor):
+            kill(child, sure=lambda: _is_monitor(monitor, directory) and child in children_of(monitor))  # noqa: B023 - asked at once
         kill(monitor, sure=lambda: _is_monitor(monitor, directory))
         runtime = EngineClient(self.name).runtime_path(timeout=ASKING)
         if runtime and re.fullmatch("[0-9a-f]{64}", container):

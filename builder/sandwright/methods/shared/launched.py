@@ -17,6 +17,7 @@ from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered
+from sandwright.signalling import children_of
 
 LAUNCHER = "launch"
 """The artifact that starts a sandbox: `launch COMMAND [ARGUMENT ...]`."""
@@ -113,17 +114,7 @@ class Launched(ABC):
 def children(process: int) -> list[int]:
     """The children of a process that are not in a session of their own, as `watch` is."""
     own = _session(process)
-    return [child for child in all_children(process) if _session(child) == own]
-
-
-def all_children(process: int) -> list[int]:
-    """The children of a process, of whichever of its threads (proc(5))."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{process}/task").iterdir():
-            with contextlib.suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return sorted(found)
+    return [child for child in children_of(process) if _session(child) == own]
 
 
 def first_processes(launcher: int) -> Iterator[int]:
@@ -135,7 +126,7 @@ def first_processes(launcher: int) -> Iterator[int]:
 
 
 def _descendants(process: int) -> Iterator[int]:
-    for child in all_children(process):
+    for child in children_of(process):
         yield child
         yield from _descendants(child)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,7 @@ def try_out(
 def _try(
     backend: Triable, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
-    shown, hidden = uuid.uuid4().hex, uuid.uuid4().hex
+    shown, hidden = os.urandom(16).hex(), os.urandom(16).hex()
     project = scratch / "project"
     (project / HIDDEN).parent.mkdir(parents=True)
     (project / HIDDEN).write_text(hidden)

@@ -18,12 +18,13 @@ from pathlib import Path
 import zstandard
 
 from sandwright import places, process
+from sandwright.environment import MACHINE as MACHINE_VARIABLE
 from sandwright.errors import CommandFailed, HostError
 from sandwright.launcher import GUEST, LAUNCH_VM
 from sandwright.methods.contract import Say, quiet
 
 QEMU = "qemu-system-x86_64"
-MACHINE = "SANDWRIGHT_MACHINE"
+MACHINE = MACHINE_VARIABLE.name
 """The variable that tells the launcher where a machine lies."""
 
 TIMEOUTS = {"kvm": 15.0, "tcg": 180.0}

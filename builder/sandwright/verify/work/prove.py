@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright import process
+from sandwright.environment import SESSION
 from sandwright.errors import CommandFailed, RenderError, ToolMissing
 from sandwright.methods import registry
 from sandwright.policy.limits import with_kept_limits
@@ -112,7 +113,7 @@ def _started(proof: _Proof, probe: WorkProbe, launcher: Path, project: Path) -> 
     environment = {
         **base_environment(proof.fixture.state),
         **proof.provision.environment,
-        "SANDWRIGHT_SESSION": f"verify-{word[:12]}",
+        SESSION.name: f"verify-{word[:12]}",
     }
     inside = _INSIDE.read_text(encoding="utf-8")
     argv = (str(launcher), "sh", "-c", inside, "sh", word, probe.script, probe.denied.script, *probe.needs)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-REGISTRY = "SANDWRIGHT_PROJECT_REGISTRY"
+from sandwright.environment import PROJECT_REGISTRY
+
+REGISTRY = PROJECT_REGISTRY.name
 """The variable with the repository that a project travels through; without it the project is a claim's."""
 
 RIGHTS = (("get", "Pod", "exec"), ("create", "Pod", "exec"))

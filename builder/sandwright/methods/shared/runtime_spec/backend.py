@@ -16,9 +16,10 @@ from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missin
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
+from sandwright.mountinfo import unmount_below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import ROOTFS
-from sandwright.runtime.scratch import scratch_directory, unmount_below
+from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 

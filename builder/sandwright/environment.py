@@ -1,0 +1,107 @@
+"""The environment variables of sandwright: those that a person may set, and names of our own parts.
+
+docs/commands.md has the first table; `tests/project/test_environment.py` finds every name that is in neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class EnvironmentVariable:
+    """A public variable, and what reads it: the command, rendered launchers, an image, or the build."""
+
+    name: str
+    reader: Literal["sandwright", "rendered launchers", "images", "builds of the package"]
+    about: str
+
+
+BUILD = EnvironmentVariable(
+    "SANDWRIGHT_BUILD", "sandwright", "directory that images were built in (default: `build`)"
+)
+CACHE = EnvironmentVariable(
+    "SANDWRIGHT_CACHE", "sandwright", "cache of downloads and builds (default: `$XDG_CACHE_HOME/sandwright`)"
+)
+KEY_PASSWORD = EnvironmentVariable(
+    "SANDWRIGHT_KEY_PASSWORD", "sandwright", "password of an encrypted `--key`"
+)
+MIRROR = EnvironmentVariable(
+    "SANDWRIGHT_MIRROR", "sandwright", "mirror of packages (default: that of apt's configuration)"
+)
+PROJECT_REGISTRY = EnvironmentVariable(
+    "SANDWRIGHT_PROJECT_REGISTRY",
+    "sandwright",
+    "registry through which `verify` takes a project to a cluster",
+)
+TELEMETRY = EnvironmentVariable(
+    "SANDWRIGHT_TELEMETRY", "sandwright", "file for events of sessions (as `run --telemetry`)"
+)
+TOKEN_SERVERS = EnvironmentVariable(
+    "SANDWRIGHT_TOKEN_SERVERS",
+    "sandwright",
+    "hosts besides a registry's own that may get its logins, by commas",
+)
+TRUST = EnvironmentVariable(
+    "SANDWRIGHT_TRUST",
+    "sandwright",
+    "approval: a digest that `sandwright trust` shows, or 1 for every policy",
+)
+ROOTFS = EnvironmentVariable(
+    "SANDWRIGHT_ROOTFS", "rendered launchers", "directory that the policy's image is unpacked in"
+)
+MACHINE = EnvironmentVariable(
+    "SANDWRIGHT_MACHINE", "rendered launchers", "directory of a machine, for method `vm` with QEMU"
+)
+NETWORK = EnvironmentVariable(
+    "SANDWRIGHT_NETWORK",
+    "rendered launchers",
+    "network of the engine that its proxy has besides the internal one",
+)
+RUNSC_LOG = EnvironmentVariable(
+    "SANDWRIGHT_RUNSC_LOG",
+    "rendered launchers",
+    "directory that keeps the logs of runsc, for gVisor in an engine",
+)
+POLL = EnvironmentVariable(
+    "SANDWRIGHT_POLL", "rendered launchers", "seconds between two looks at a Job (default: 1)"
+)
+SESSION = EnvironmentVariable(
+    "SANDWRIGHT_SESSION", "rendered launchers", "name of the run: its label, and the mark of its processes"
+)
+CIDFILE = EnvironmentVariable(
+    "SANDWRIGHT_CIDFILE", "rendered launchers", "file for the container's id (launchers that are shell)"
+)
+SHIMS = EnvironmentVariable(
+    "SANDWRIGHT_SHIMS", "rendered launchers", "directory of a bridge that runs (launchers that are shell)"
+)
+PROXY_PORT = EnvironmentVariable(
+    "SANDWRIGHT_PROXY_PORT", "rendered launchers", "port of the proxy that runs, for method `seatbelt`"
+)
+USER = EnvironmentVariable("SANDWRIGHT_USER", "images", "UID:GID to become, where a container starts as root")
+WHEEL = EnvironmentVariable(
+    "SANDWRIGHT_WHEEL", "builds of the package", "platform of the wheel, such as linux/arm64, or `any`"
+)
+
+VARIABLES = (
+    *(BUILD, CACHE, KEY_PASSWORD, MIRROR, PROJECT_REGISTRY, TELEMETRY, TOKEN_SERVERS, TRUST),
+    *(ROOTFS, MACHINE, NETWORK, RUNSC_LOG, POLL, SESSION, CIDFILE, SHIMS, PROXY_PORT),
+    *(USER, WHEEL),
+)
+
+INTERNAL = {
+    "SANDWRIGHT_BRIDGE": "marks the processes of a bridge, to find them when it is gone",
+    "SANDWRIGHT_USERNAME": "a login for Git's credential helper, in no argument that other users see",
+    "SANDWRIGHT_PASSWORD": "the same",
+    "SANDWRIGHT_PASSED": "between programs of the image gvisor",
+    "SANDWRIGHT_FLAGS": "the same",
+    "SANDWRIGHT_PRIVATE": "the same",
+    "SANDWRIGHT_JOIN": "the same",
+    "SANDWRIGHT_TERMINAL": "the same",
+    "SANDWRIGHT_CANARY": "planted by `verify`: it must not arrive inside",
+    "SANDWRIGHT_STRANGER": "planted by `diff`, likewise",
+    "SANDWRIGHT_SUBJECT": "marks the processes of a sandbox that `verify-foreign` starts",
+    "SANDWRIGHT_SMOKE_PLANTED": "planted by smoke tests, likewise",
+}
+"""Names that nobody sets by hand, with the reason why a variable is right there."""

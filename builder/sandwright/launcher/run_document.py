@@ -1,0 +1,66 @@
+"""What one run's native launcher is started with, besides the plan that holds for all runs.
+
+`launch --run DESCRIPTOR COMMAND …` reads it from memory of ours: nothing of it is in an environment, which
+programs would inherit, or in words, which other users see. Its form is that of a launch plan;
+`source/run_fields.h` has the same table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandwright.launcher.plan import Words, document_bytes, parse_document
+
+HEAD = ("sandwright-run", "1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDocument:
+    """Each field of `run_fields.h`, in its order; what each means stands there."""
+
+    post_run: Words = ()
+    denials: str | None = None
+    journal: str | None = None
+    record: str | None = None
+    record_calls: Words = ()
+    record_uses: bool = False
+    egress: str | None = None
+    shims: str | None = None
+    channel: int | None = None
+    cidfile: str | None = None
+
+
+def run_document_bytes(document: RunDocument) -> bytes:
+    """The document as it is written. Raise RenderError for NUL in a word."""
+    return document_bytes(document, HEAD)
+
+
+def parse_run_document(content: bytes) -> RunDocument:
+    """Read what `run_document_bytes` wrote. Raise RenderError for all else."""
+    return parse_document(RunDocument, content, HEAD)
+
+
+def open_run_document(document: RunDocument) -> int:
+    """A descriptor of the document, for any number of launchers. It is closed when we execute a program."""
+    file = os.memfd_create("run", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(file), "wb") as opened:
+        opened.write(run_document_bytes(document))
+    return file
+
+
+@contextlib.contextmanager
+def handed_over(document: RunDocument) -> Iterator[int]:
+    """A descriptor of the document for the length of a `with`, to be inherited by launchers."""
+    file = open_run_document(document)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def with_document(argv: Sequence[str], descriptor: int) -> list[str]:
+    """The words that start a launcher with a document."""
+    return [argv[0], "--run", str(descriptor), *argv[1:]]

@@ -1,0 +1,12 @@
+/* The fields of a run document, which `sandwright run` hands over; launcher/run_document.py has the same table, docs/launcher.md
+ * says how. */
+FIELD(WORDS, post_run)     /* what the launcher executes at its end, with the exit status behind */
+FIELD(WORD, denials)       /* the file in which refusals are written at the end */
+FIELD(WORD, journal)       /* a file to which each kind of refusal is appended when it happens first */
+FIELD(WORD, record)        /* the file in which the calls with paths are written at the end; absent: they aren't recorded */
+FIELD(WORDS, record_calls) /* numbers of further calls that are recorded */
+FIELD(FLAG, record_uses)   /* calls that only look at what is there, as stat(2), aren't recorded */
+FIELD(WORD, egress)        /* the directory of the proxy that runs (egress.c) */
+FIELD(WORD, shims)         /* the directory of the bridge that runs (shims.c) */
+FIELD(NUMBER, channel)     /* a descriptor of that bridge's, which is inherited */
+FIELD(WORD, cidfile)       /* where an engine writes the container's id */

@@ -1,0 +1,37 @@
+"""What is mounted below a directory, by the table of mounts (proc(5), mountinfo).
+
+A bind mount may be on the same file system, so device numbers don't tell.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sandwright import process
+
+_TABLE = Path("/proc/self/mountinfo")
+
+
+def mounted_below(directory: Path) -> list[Path]:
+    """The mount points at or below a directory, in the order of the mounts; none without a table."""
+    try:
+        lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except FileNotFoundError:
+        return []
+    real = directory.resolve()
+    points = (Path(_decoded(line.split(" ")[4])) for line in lines)
+    return [point for point in points if point == real or real in point.parents]
+
+
+def unmount_below(directory: Path) -> None:
+    """Unmount all that is mounted below a directory, innermost first; what can't be is left."""
+    real = directory.resolve()
+    for point in reversed(mounted_below(directory)):
+        if point != real:
+            process.run("umount", "--lazy", point, check=False)
+
+
+def _decoded(field: str) -> str:
+    """A field of the table, in which white space and backslashes are octal escapes."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

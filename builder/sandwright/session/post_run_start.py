@@ -1,0 +1,63 @@
+"""How the report after a run is started, and what it has to know from the beginning of the run.
+
+A run imports this before its launcher starts, so it is apart from the report itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+_CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.session.post_run import main; main()"
+
+_COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
+
+_SET_BACK = 1_000_000_000
+"""Nanoseconds by which the clock has to differ, to have been set."""
+
+
+class Clock:
+    """When a run began, in the time that file systems keep, and in one that nobody sets: in nanoseconds."""
+
+    def __init__(self, began: int = 0, ticks: int = 0) -> None:
+        """It begins now, or is that of another process."""
+        self.began = began or _now()
+        self.ticks = ticks or time.monotonic_ns()
+
+    def since(self) -> int:
+        """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
+        began = _now() - (time.monotonic_ns() - self.ticks)
+        return began if began < self.began - _SET_BACK else self.began
+
+
+def _now() -> int:
+    try:
+        return time.clock_gettime_ns(_COARSE)
+    except OSError:
+        return time.time_ns()
+
+
+def post_run_argv(record: str) -> list[str]:
+    """The words of this program, but for the last one, the run's exit status. `record` is the session's file.
+
+    Nothing of the environment leads Python elsewhere, and it reads no settings of the site's (`-I -S`).
+    """
+    root = str(Path(__file__).absolute().parents[2])
+    quiet = ["-B"] * sys.dont_write_bytecode
+    return [sys.executable, "-I", "-S", *quiet, "-X", "utf8", "-c", _CODE, root, record]
+
+
+def can_exec_post_run(directory: str) -> bool:
+    """Whether a launcher can become this program: records are in `directory`.
+
+    A word is a line, and an interpreter that needs PYTHONHOME can't do without (`-I`).
+    """
+    words = "".join(post_run_argv(directory))
+    return bool(sys.executable) and "\n" not in words and "PYTHONHOME" not in os.environ
+
+
+def is_traced() -> bool:
+    """Whether OpenTelemetry listens: its exporters are in the process of the run."""
+    return "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)
