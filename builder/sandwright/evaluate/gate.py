@@ -55,7 +55,7 @@ def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Itera
 
     `sandboxes` are what they were read back to: that of the launcher, and those that other tools start.
     """
-    policy = _closed(policy)
+    policy = _with_closed_facts(policy)
     findings = {each.use.feature: each for each in rendered.findings}
     questions = tuple(_questions(policy))
     found: list[Excess] = []
@@ -80,12 +80,12 @@ def excesses(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
-    policy = _closed(policy)
+    policy = _with_closed_facts(policy)
     yield from _excesses(policy, sandbox, findings, _questions(policy))
 
 
-def _closed(policy: ResolvedPolicy) -> ResolvedPolicy:
-    """Names are made up here, and nothing of the host is there."""
+def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
+    """The gate makes names up, of which no recording says anything: nothing is there."""
     return replace(policy, facts=policy.facts.closed())
 
 
