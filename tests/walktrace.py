@@ -16,6 +16,9 @@ from typing import NoReturn
 FORMS = {"RunRequest", "MergedPolicy", "ResolvedPolicy", "Rendered", "CachedSandbox"}
 """What stands for the whole request on its way, one after the other."""
 
+SLOW = {"jinja2", "logging", "uuid"}
+"""Modules that a first run of bwrap needs nothing of."""
+
 _NOT_FUNCTIONS = {"<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"}
 
 
@@ -81,6 +84,7 @@ def main() -> None:
         sys.setprofile(None)
         found = {name: sorted(others) for name, others in sorted(walk.hands_on.items())}
         data = {"hands_on": found, "given": sorted(walk.given), "forms": sorted(walk.forms)}
+        data["slow"] = sorted(sys.modules.keys() & SLOW)
         print(json.dumps(data))  # noqa: T201 - for the test
 
 

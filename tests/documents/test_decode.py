@@ -1,6 +1,6 @@
 """How documents become dataclasses, and how what does not fit is refused."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -248,3 +248,10 @@ def test_the_context_reaches_checks() -> None:
 def test_a_document_without_positions_names_file_and_field() -> None:
     with pytest.raises(DocumentError, match=r"^f\.json: inner\.size: must be a whole number, not 'x'$"):
         decode(Shapes, without_positions({"inner": {"size": "x"}}, file="f.json"))
+
+
+def test_a_model_whose_annotations_are_text_is_none() -> None:
+    """`from __future__ import annotations` in its module: nothing would be checked against `'int'`."""
+    model = make_dataclass("Model", [("number", "int")])
+    with pytest.raises(TypeError, match=r"Model.number: 'int' is text, and no type"):
+        decode(model, without_positions({"number": 1}, file="f"))

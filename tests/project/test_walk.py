@@ -56,3 +56,8 @@ def test_the_page_shows_it(walk: dict[str, list[str]]) -> None:
     _, _, text = PAGE.read_text().partition("The modules of the walk:")
     listed = re.findall(r"`([a-z_./]+)\.py`", text.partition("\n\n")[0])
     assert sorted(name.replace("/", ".") for name in listed) == sorted(walk["hands_on"])
+
+
+@pytest.mark.needs("bwrap")
+def test_it_imports_no_template_engine(walk: dict[str, list[str]]) -> None:
+    assert walk["slow"] == []

@@ -55,6 +55,8 @@ class ModelKey:
 def keys(model: type) -> Iterator[ModelKey]:
     """The keys that a dataclass describes, in its order."""
     for each in fields(model):
+        if isinstance(each.type, str):  # its module must not postpone annotations
+            raise TypeError(f"{model.__name__}.{each.name}: {each.type!r} is text, and no type")
         name = each.metadata.get("key", each.name)
         if name is None:
             continue

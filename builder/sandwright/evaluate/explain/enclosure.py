@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.squid import Squid
 from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
@@ -14,6 +14,9 @@ from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import covering
 from sandwright.render.mounts import Mount, MountPlan, Root
+
+if TYPE_CHECKING:  # it renders templates, whose engine takes 20 ms to import
+    from sandwright.evaluate.explain.squid import Squid
 
 Calls = Callable[[Asked, str], MethodVerdict]
 """Answers about a system call on an architecture (`amd64`, `arm64`)."""
