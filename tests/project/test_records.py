@@ -17,7 +17,6 @@ ALLOWED = {
     "registry/": "the same",
     "rootfs/": "the same, and of the runtime specification",
     "runtime/": "the same",
-    "engines/archive.py": "the same",
     "methods/gvisor/outer/render.py": "the same",
     "methods/shared/runtime_spec/render.py": "the same",
     "methods/kubernetes/cel.py": "objects of Kubernetes",
