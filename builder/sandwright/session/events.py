@@ -68,7 +68,7 @@ class RefusedHost:
 class BridgedCall:
     """A call of a shim, as the bridge logged it; None for what it could not know."""
 
-    program: str | None = None
+    program: str | None
     arguments: tuple[str, ...] | None = None
     directory: str | None = None
     why: str | None = None
