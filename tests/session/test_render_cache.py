@@ -17,12 +17,13 @@ import pytest
 from fronts import installed
 from sandwright import inputs, places, process
 from sandwright.inputs import LiveHost
-from sandwright.questions import KINDS
+from sandwright.questions import KINDS, answer
 from sandwright.render.artifact import Artifact
 from sandwright.session import request
 from sandwright.session.entry import parse_entry
 from sandwright.session.render_store import store
 from sandwright.session.request import RunRequest
+from sandwright.signalling import BOOT
 from session.conftest import POLICY, WAIT, Project
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -119,6 +120,15 @@ def test_few_questions_are_asked(tmp_path: Path) -> None:
     (kept,) = (tmp_path / "home/.cache/sandwright/sessions").glob("*.entry")
     recording = parse_entry(kept.read_bytes().partition(b"\n")[2]).recording()
     assert 100 < len(recording) < 150
+
+
+def test_another_boot_renders_anew(project: Project) -> None:
+    """A record with the id of an earlier boot would be that of an ended session, which others clean up."""
+    assert _kept(project, "true")
+    (kept,) = (project.home / ".cache/sandwright/sessions").glob("*.entry")
+    recording = parse_entry(kept.read_bytes().partition(b"\n")[2]).recording()
+    asked = {question: found for question, found in recording if question[:2] == ("content", BOOT)}
+    assert list(asked.values()) == [answer(("content", BOOT))]
 
 
 def test_a_file_among_modules_becomes_a_repository(project: Project) -> None:

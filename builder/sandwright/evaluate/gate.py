@@ -60,8 +60,11 @@ def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Itera
     questions = tuple(_questions(policy))
     found: list[Excess] = []
     for sandbox in sandboxes:
-        found += (*_excesses(policy, sandbox, findings, questions), *_through_proxy(policy, sandbox))
-        _check_filter(policy, rendered.method, sandbox)
+        filtered = _has_filter(policy, sandbox)
+        asked = (*questions, *(_calls(policy) if filtered else ()))
+        found += (*_excesses(policy, sandbox, findings, asked), *_through_proxy(policy, sandbox))
+        if filtered:
+            _check_filter(policy, rendered.method, sandbox)
     if not found:
         return
     more = len(found) - MAX_SHOWN
@@ -81,7 +84,7 @@ def excesses(
 ) -> Iterator[Excess]:
     """Each such case. Takes time in proportion to the number of rules and protected names."""
     policy = _with_closed_facts(policy)
-    yield from _excesses(policy, sandbox, findings, _questions(policy))
+    yield from _excesses(policy, sandbox, findings, (*_questions(policy), *_calls(policy)))
 
 
 def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
@@ -93,6 +96,16 @@ def _questions(policy: ResolvedPolicy) -> Iterator[Asked]:
     """What the policy denies."""
     yield from _paths(policy)
     yield from _others(policy)
+
+
+def _has_filter(policy: ResolvedPolicy, sandbox: ReadBack) -> bool:
+    """Whether the artifacts decide system calls at all: a Seatbelt profile does not."""
+    asked = Asked("syscall", _ALLOWED_CALL, name=_ALLOWED_CALL)
+    return sandbox.answer(asked, policy.facts, _arch(policy)).allowed is not None
+
+
+def _calls(policy: ResolvedPolicy) -> Iterator[Asked]:
+    """System calls that the policy's filter refuses."""
     for name in _DENIED_CALLS:
         asked = Asked("syscall", name, name=name)
         if not own_answer(policy, asked, _arch(policy)).allowed:

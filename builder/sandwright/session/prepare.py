@@ -44,7 +44,7 @@ from sandwright.session.render_store import store, sweep
 from sandwright.session.request import RunRequest
 from sandwright.session.session_record import Enforced, PostRun, SandboxRecord
 from sandwright.session.writable import scan_scope
-from sandwright.signalling import boot, machine
+from sandwright.signalling import BOOT, boot, machine
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
@@ -85,6 +85,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
+    inputs.content(BOOT)  # the record names this boot: after another, the session would count as ended
     record = _record(resolved, backend, rendered, directory, request=request, policy=policy)
     start = SandboxStart(
         terminal_argv=_words(backend, directory, terminal=True),
