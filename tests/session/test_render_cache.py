@@ -16,8 +16,8 @@ import pytest
 
 from fronts import installed
 from sandwright import inputs, places, process
-from sandwright.inputs import LiveHost
-from sandwright.questions import KINDS, answer
+from sandwright.inputs import LiveHost, answer
+from sandwright.questions import KINDS
 from sandwright.render.artifact import Artifact
 from sandwright.session import request
 from sandwright.session.entry import parse_entry
