@@ -184,15 +184,15 @@ def _method(shelf: Shelf, method: str) -> dict[str, Any]:
         launch, project = shelf.launcher(method, key, rules)
         contestants.append(Contestant(f"launched, {name}", (launch, "true"), dict(os.environ), project))
     covered = contestants[-1]
-    covers = _tree_while(covered)
+    placeholders = _tree_while(covered)
     if method == "bwrap":
         words = (*SANDWRIGHT, "run", "--", "true")
         contestants.append(Contestant("sandwright run", words, dict(os.environ), covered.cwd))
     _compare(contestants)
     return {
         "rounds": ROUNDS,
-        "placeholders": covers["placeholders"],
-        "beside": covers,
+        "placeholders": placeholders["placeholders"],
+        "beside": placeholders,
         "contestants": [_result(one, contestants) for one in contestants],
     }
 

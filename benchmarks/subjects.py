@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.errors import SandwrightError
+from sandwright.verify.foreign.claims import GENERIC, shipped
 from sandwright.verify.foreign.command import verify_subject
-from sandwright.verify.foreign.promises import GENERIC, shipped
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.verdict import Verdict
 

@@ -34,7 +34,7 @@ IMPORTED = (
     "sandwright.cli.running",
     "sandwright.cli.console",
     "sandwright.errors",
-    "sandwright.adopt.init",
+    "sandwright.init.init",
     "sandwright.api",
     "sandwright.policy.schema",
     "sandwright.render.rendered",

@@ -13,11 +13,11 @@ import yaml
 
 from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
-from sandwright.methods.kubernetes.travel.changes import Applied, apply_changes
-from sandwright.methods.kubernetes.travel.layers import snapshot_image
-from sandwright.methods.kubernetes.travel.returned import ReturnedChanges, unpack_changes
-from sandwright.methods.kubernetes.travel.rules import ProjectRules, parse_rules, read_rules
-from sandwright.methods.kubernetes.travel.snapshot import Snapshot, take_snapshot
+from sandwright.methods.kubernetes.sync.changes import Applied, apply_changes
+from sandwright.methods.kubernetes.sync.layers import snapshot_image
+from sandwright.methods.kubernetes.sync.returned import ReturnedChanges, unpack_changes
+from sandwright.methods.kubernetes.sync.rules import ProjectRules, parse_rules, read_rules
+from sandwright.methods.kubernetes.sync.snapshot import Snapshot, take_snapshot
 from sandwright.policy.collect import collect
 from sandwright.render.artifact import Artifact
 from sandwright.rootfs.tar.entry import TarEntry

@@ -36,7 +36,7 @@ _PATIENCE = 2.0
 _BLOCK = 65536
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 """Tells a person something."""
 
 Deliver = Callable[[int, int], str]
@@ -48,7 +48,7 @@ def run(
     argv: Sequence[str],
     environ: Mapping[str, str],
     *,
-    deliver: Deliver,
+    send_signal: Deliver,
     relay: bool,
     controlling: bool = False,
     started: Callable[[int], None] = lambda _: None,
@@ -69,7 +69,7 @@ def run(
                 terminal.controlling = controlling
             pid = _start(argv, environ, terminal, streams, signals=signals, passed=passed)
             started(pid)
-            status = _Watching(pid, deliver, terminal, streams, signals).until_end()
+            status = _Watching(pid, send_signal, terminal, streams, signals).until_end()
         finally:
             written = streams.close()
     return status if written else status or 1
@@ -278,13 +278,13 @@ class _Watching:
     def __init__(
         self,
         pid: int,
-        deliver: Deliver,
+        send_signal: Deliver,
         terminal: _Terminal | None,
         streams: Streams,
         signals: _Signals,
     ) -> None:
         self._pid = pid
-        self._deliver = deliver
+        self._deliver = send_signal
         self._terminal = terminal
         self._streams = streams
         self._signals = signals

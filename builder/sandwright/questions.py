@@ -41,7 +41,7 @@ def entry_at(path: str) -> str:
             return f"l{os.fsdecode(os.readlink(path))}"
     except (OSError, ValueError):
         return ""
-    return "" if is_cover(path, status) else _letter(status.st_mode)
+    return "" if is_placeholder(path, status) else _letter(status.st_mode)
 
 
 def _letter(mode: int) -> str:
@@ -64,7 +64,7 @@ _ASKERS = ("self", "thread-self", "mounts", "net")
 """Links in /proc that lead each process to something of its own."""
 
 
-def is_cover(path: str, status: os.stat_result) -> bool:
+def is_placeholder(path: str, status: os.stat_result) -> bool:
     """Whether what is at a path was put there by a launcher, for the time of a run (oci/launchers/covers).
 
     It is known by a mode that nobody else gives: an empty directory that is sticky and not to be written, or
@@ -199,7 +199,7 @@ def content_of(path: str) -> tuple[int, bytes | None]:
         return 0, None
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or is_cover(path, status):
+        if not stat.S_ISREG(status.st_mode) or is_placeholder(path, status):
             return 0, None
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(SMALL)

@@ -57,6 +57,6 @@ def quoted(lines: Sequence[str]) -> str:
     return "\n".join(reversed(kept))
 
 
-def say(line: str) -> None:
+def notify(line: str) -> None:
     """Write a line of ours to standard error, at once. Raise OSError."""
     os.write(2, f"sandwright: {one_line(line)}\n".encode())

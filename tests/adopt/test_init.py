@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from sandwright import process
-from sandwright.adopt import chosen
-from sandwright.adopt.init import check, propose
-from sandwright.adopt.languages import LANGUAGES, is_secret
-from sandwright.adopt.project import ProjectFacts, look, spellable
-from sandwright.adopt.proposal import Choice, proposal
 from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.git.tracked import ignored_directories
 from sandwright.host import MachineFacts, collect_host
+from sandwright.init import chosen
+from sandwright.init.init import check, propose
+from sandwright.init.languages import LANGUAGES, is_secret
+from sandwright.init.project import ProjectFacts, look, spellable
+from sandwright.init.proposal import Choice, proposal
 from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.registry import render
@@ -361,7 +361,7 @@ def test_what_git_ignores_tells_nothing_of_the_project_but_secrets(folder: Path)
 def test_a_large_directory_that_git_ignores_hides_nothing_of_the_project(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sandwright.adopt.project.MOST", 50)
+    monkeypatch.setattr("sandwright.init.project.MOST", 50)
     process.run("git", "init", "-q", cwd=folder, env=_environ(folder), timeout=60)
     _make(folder, ["z/package.json", "z.pem", ".gitignore", *(f"data/{number}" for number in range(60))])
     (folder / ".gitignore").write_text("data\n")

@@ -10,8 +10,8 @@ from hypothesis import example, given, reject, settings
 
 from policyedits import NAMES, OUTSIDE, changes
 from sandwright.api import Policy
-from sandwright.change.cases import Case, paths
 from sandwright.change.compare import POLICY, PolicyDifference, compare
+from sandwright.change.questions import Case, paths
 from sandwright.errors import DocumentError
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
 from sandwright.methods.compare import questions

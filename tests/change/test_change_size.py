@@ -8,7 +8,7 @@ from types import FrameType
 import pytest
 
 from sandwright.api import Policy
-from sandwright.change import cases
+from sandwright.change import questions
 from sandwright.change.compare import compare
 from sandwright.policy import load
 from sandwright.policy.facts import HostFacts
@@ -50,7 +50,7 @@ def _calls(text: str) -> int:
 
 @pytest.mark.parametrize("kind", LISTS)
 def test_a_comparison_is_linear(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases, "_calls", lambda _policies: ())  # the same for all
+    monkeypatch.setattr(questions, "_calls", lambda _policies: ())  # the same for all
     text, item = LISTS[kind]
     _calls(text.format(item.format(1)))  # what is computed once for all policies
     lists = [", ".join(item.format(number) for number in range(100, 100 + n)) for n in (10, 20, 40)]

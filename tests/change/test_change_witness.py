@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from policyedits import NAMES, ROOTS, base, changes, text
 from sandwright.change import trial
-from sandwright.change.cases import Case
 from sandwright.change.compare import CaseChange, PolicyDifference, compare
-from sandwright.change.pair import PolicyPair, read_pair
+from sandwright.change.policies import PolicyPair, read_pair
+from sandwright.change.questions import Case
 from sandwright.change.trial import witnesses
 from sandwright.change.witness import Witness, judged
 from sandwright.errors import DocumentError, RenderError
 from sandwright.methods import registry
+from sandwright.policy.provenance import BUILT_IN
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.source import BUILT_IN
 from sandwright.runtime.probe.protocol import ProbeAnswer
 from thorough import THOROUGH
 

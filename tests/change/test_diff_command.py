@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.change.cases import Case
 from sandwright.change.compare import CaseChange, PolicyDifference
+from sandwright.change.questions import Case
 from sandwright.change.report import ChangeReport, as_markdown, as_sarif, as_text
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.source import PolicySource
+from sandwright.policy.provenance import PolicySource
 
 OLD = "schema: 1\nmethod: bwrap\n"
 WIDER = f"{OLD}filesystem: {{write: [$PROJECT, ~/work]}}\nenvironment: {{set: {{A_TOKEN: hunter2}}}}\n"

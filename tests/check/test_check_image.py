@@ -453,7 +453,7 @@ def test_what_is_kept_of_members_is_bounded(
 ) -> None:
     """A layer is packed to a 500th: one of 250 MB would have filled 128 GB of the auditor's memory."""
     assert "layout/refused" not in dict(found(tmp_path / "control", *members))
-    monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=100_000))
+    monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=100_000))
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
     assert "what is kept of it and of those before it takes more than 100000 bytes" in refused[0].message
     image = open_image(tmp_path / "i")
@@ -469,7 +469,7 @@ def test_what_programs_name_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path
     checked(tmp_path / "i", *members)
     image = open_image(tmp_path / "i")
     for most, refused in ((300_000, False), (100_000, True)):
-        monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=most))
+        monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=most))
         with pytest.raises(ArchiveRefused) if refused else contextlib.nullcontext():
             list(layers.check_layers(image, None, layers.Programs()))
 

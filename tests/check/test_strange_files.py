@@ -20,7 +20,7 @@ from sandwright.image.existing import read_layout
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.image.lockfile import read_file
 from sandwright.rootfs.images.source import open_image
-from sandwright.verify.foreign.promises import read_promises
+from sandwright.verify.foreign.claims import read_promises
 
 PLACES = ("oci-layout", "index.json", "manifest")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import layouts
-from sandwright.adopt.init import propose
 from sandwright.cli.artifacts import changes
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
@@ -17,6 +16,7 @@ from sandwright.errors import HostError, LockError, SandwrightError
 from sandwright.image.dockerfile.context import DockerfileContext
 from sandwright.image.export import save_archive
 from sandwright.image.lockfile import write_file
+from sandwright.init.init import propose
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.session import denials

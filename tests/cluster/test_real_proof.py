@@ -19,8 +19,8 @@ from registryserver import registry_server
 from sandwright.methods.kubernetes.canary import cluster_canary
 from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
 from sandwright.methods.kubernetes.connection import connect
-from sandwright.methods.kubernetes.travel import REGISTRY
-from sandwright.methods.kubernetes.travel.layers import parse_registry
+from sandwright.methods.kubernetes.sync import REGISTRY
+from sandwright.methods.kubernetes.sync.layers import parse_registry
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.fixture import planted

@@ -207,8 +207,8 @@ def test_nothing_outlives_the_launcher(project: Project, number: signal.Signals)
         assert started.stdout.readline() == b"begun\n"
         started.send_signal(number)
     _until(lambda: _runs(word) == [], "it goes on")
-    covers = (project.root / ".bashrc", project.root / ".git/commondir")
-    _until(lambda: not any(path.exists() for path in covers), "covers stay")
+    placeholders = (project.root / ".bashrc", project.root / ".git/commondir")
+    _until(lambda: not any(path.exists() for path in placeholders), "covers stay")
 
 
 def test_artifacts_are_what_was_rendered(project: Project) -> None:

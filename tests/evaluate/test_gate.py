@@ -126,9 +126,9 @@ def _without(path: str) -> Callable[..., MountPlan]:
     def plan(policy: ResolvedPolicy, *, root: Root, **more: bool) -> MountPlan:
         found = mount_plan(policy, root=root, **more)
         mounts = tuple(each for each in found.mounts if each.target != path)
-        covers = tuple(each for each in found.covers if each.path != path)
-        assert (mounts, covers) != (found.mounts, found.covers)
-        return dataclasses.replace(found, mounts=mounts, covers=covers)
+        placeholders = tuple(each for each in found.placeholders if each.path != path)
+        assert (mounts, placeholders) != (found.mounts, found.placeholders)
+        return dataclasses.replace(found, mounts=mounts, placeholders=placeholders)
 
     return plan
 

@@ -204,33 +204,39 @@ def test_links_that_mounts_cannot_keep_are_told(text: str, links: list[str]) -> 
 
 
 def test_names_that_would_move_gits_hooks_are_covered() -> None:
-    covers = _covers_of_git()
-    assert covers == [
+    placeholders = _covers_of_git()
+    assert placeholders == [
         ("commondir", "file", b".\n"),
         ("config.worktree", "file", b""),
         ("info", "directory", b""),
         ("objects", "directory", b""),
     ]
     info = FACTS.with_entries({"/home/u/p/.git/info": DIRECTORY})
-    assert _covers_of_git(info)[2:] == [("info/attributes", "file", b""), covers[3]]
+    assert _covers_of_git(info)[2:] == [("info/attributes", "file", b""), placeholders[3]]
     objects = FACTS.with_entries(
         dict.fromkeys(("/home/u/p/.git/objects", "/home/u/p/.git/objects/info"), DIRECTORY)
     )
     assert _covers_of_git(objects)[3:] == [("objects/info/alternates", "file", b"")]
     entries = {path: entry for path, entry in ENTRIES.items() if not path.endswith(("hooks", ".git/config"))}
     assert _covers_of_git(dataclasses.replace(FACTS, entries=entries)) == [
-        covers[0], ("config", "file", b""), covers[1], ("hooks", "directory", b""), *covers[2:],
-    ]  # fmt: skip
-    assert _covers_of_git(FACTS.with_entries({"/home/u/p/.git/commondir": FILE})) == covers[1:]
+        placeholders[0],
+        ("config", "file", b""),
+        placeholders[1],
+        ("hooks", "directory", b""),
+        *placeholders[2:],
+    ]
+    assert _covers_of_git(FACTS.with_entries({"/home/u/p/.git/commondir": FILE})) == placeholders[1:]
     readonly = "filesystem: {write: [$PROJECT/src]}"
-    assert not [each for each in mount_plan(_resolve(readonly), root="host").covers if each.closes]
+    assert not [each for each in mount_plan(_resolve(readonly), root="host").placeholders if each.closes]
 
 
 def _covers_of_git(facts: HostFacts = FACTS) -> list[tuple[str, str, bytes]]:
     git = "/home/u/p/.git"
-    covers = mount_plan(_resolve("", facts), root="host").covers
-    assert {each.closes for each in covers if each.path.startswith(f"{git}/")} == {git}
-    return [(each.path.removeprefix(f"{git}/"), each.entry, each.content) for each in covers if each.closes]
+    placeholders = mount_plan(_resolve("", facts), root="host").placeholders
+    assert {each.closes for each in placeholders if each.path.startswith(f"{git}/")} == {git}
+    return [
+        (each.path.removeprefix(f"{git}/"), each.entry, each.content) for each in placeholders if each.closes
+    ]
 
 
 def test_a_git_file_cannot_be_rewritten() -> None:
@@ -421,11 +427,11 @@ def test_git_works_with_what_covers_its_names(tmp_path: Path) -> None:
     plan = mount_plan(
         Policy.from_text("").resolve(collect(Policy.from_text(""), project=tmp_path, environ={})), root="host"
     )
-    for cover in plan.covers:
-        if cover.entry == "directory":
-            Path(cover.path).mkdir(mode=0o1555)
+    for placeholder in plan.placeholders:
+        if placeholder.entry == "directory":
+            Path(placeholder.path).mkdir(mode=0o1555)
         else:
-            Path(cover.path).write_bytes(cover.content)
+            Path(placeholder.path).write_bytes(placeholder.content)
     assert Path(tmp_path, ".git", "commondir").read_bytes() == b".\n"
     process.run(*git, "commit", "-q", "--allow-empty", "-m", "x", cwd=tmp_path)
     assert process.run(*git, "status", "--short", cwd=tmp_path).text == ""

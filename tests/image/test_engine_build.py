@@ -38,7 +38,7 @@ from sandwright.image.mirrors import find_mirrors
 from sandwright.progress import SILENT
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.verify.smoke import inengine
+from sandwright.verify.smoke import engine_smoke
 from sandwright.verify.verdict import Verdict
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.exclusive("engine-builds")]
@@ -265,7 +265,7 @@ def test_names(world: World) -> None:
 
 
 def test_it_starts_where_it_was_built(world: World) -> None:
-    report = inengine.smoke_in_engine(
+    report = engine_smoke.smoke_in_engine(
         [world.built[world.of_packages]],
         world.wish.catalogue,
         world.engine,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from launcher.conftest import WAIT, Drive, Start
-from sandwright.questions import is_cover
+from sandwright.questions import is_placeholder
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -83,7 +83,7 @@ def test_they_are_there_while_it_runs(
         project / name for name in made
     }
     assert len(made) == 7
-    assert all(is_cover(str(project / name), (project / name).lstat()) for name in made)
+    assert all(is_placeholder(str(project / name), (project / name).lstat()) for name in made)
     assert (project / ".git/commondir").read_text() == ".\n"
     assert _end(running) == "removed\n"
     assert _tree(project) == before

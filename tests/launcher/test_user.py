@@ -269,7 +269,7 @@ def test_what_root_runs_ends_with_sudo(person: Person) -> None:
 def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> None:
     """At any moment, and in any order, one process or two at once; the next run succeeds."""
     source = random.Random(f"{starter}")
-    covers = [person.project.root / name for name in (".bashrc", ".git/commondir")]
+    placeholders = [person.project.root / name for name in (".bashrc", ".git/commondir")]
     for point in range(POINTS):
         word = f"{os.getpid()}{int(starter)}{point:05}314159"
         with person.start("sh", "-c", f"sleep {word} & echo begun; sleep {word}") as started:
@@ -286,7 +286,7 @@ def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> 
             started.communicate(timeout=WAIT)
         _until(functools.partial(_none, word), f"point {point}: something goes on")
         assert (again := person.run("echo", "next"))[:2] == (0, b"next\n"), (point, again)
-        assert not [path for path in covers if path.exists()], point
+        assert not [path for path in placeholders if path.exists()], point
     mounts = Path("/proc/self/mountinfo").read_text()
     assert str(person.account.place) not in mounts
 

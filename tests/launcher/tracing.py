@@ -71,7 +71,7 @@ class _Tracer:
 
     def stopped(self, process: int, status: int) -> None:
         number, event = os.WSTOPSIG(status), status >> 16
-        deliver = 0
+        send_signal = 0
         if process not in self.run.processes:
             self.held.add(process)
             self.run.processes.append(process)
@@ -90,19 +90,19 @@ class _Tracer:
             if self.run.stops >= self.at:
                 self.try_to_act(self.run.stops)
         elif not event and not (self.run.acted and number == signal.SIGSTOP):
-            deliver = number
+            send_signal = number
         # What has happened has happened: the rest goes on by itself.
         if self.run.acted:
-            self.let_go(process, deliver)
+            self.let_go(process, send_signal)
         else:
-            _ptrace(SYSCALL, process, deliver)
+            _ptrace(SYSCALL, process, send_signal)
 
-    def let_go(self, process: int, deliver: int = 0) -> None:
+    def let_go(self, process: int, send_signal: int = 0) -> None:
         """Its stop may be that of a call, and SIGSTOP, which interrupted that, still to come.
 
         Who was killed meanwhile can't be let go, and no parent learns of its end before this process does.
         """
-        if not _ptrace(DETACH, process, deliver):
+        if not _ptrace(DETACH, process, send_signal):
             return
         if process in self.woken:
             with contextlib.suppress(ProcessLookupError):

@@ -88,7 +88,7 @@ def test_it_runs_what_was_built(
 
     _build(output, name, b"first")
     said: list[str] = []
-    loading.load_built(EngineClient(engine.name), policy, LiveHost(), say=said.append)
+    loading.load_built(EngineClient(engine.name), policy, LiveHost(), notify=said.append)
     assert _says(engine, name) == "first"
     assert said == [f"{engine.name} gets the image {name} (1 MB) as it was built here, once"]
 
@@ -102,7 +102,7 @@ def test_it_runs_what_was_built(
         raise AssertionError("it has this very image")
 
     monkeypatch.setattr(EngineClient, "load_archive", again)
-    loading.load_built(EngineClient(engine.name), policy, LiveHost(), say=said.append)
+    loading.load_built(EngineClient(engine.name), policy, LiveHost(), notify=said.append)
     assert len(said) == 1
 
 

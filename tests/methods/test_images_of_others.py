@@ -62,13 +62,13 @@ def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def test_it_is_unpacked_into_the_users_cache(policy: ResolvedPolicy, built: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    root = rootfs(policy, LiveHost(), say=said.append)
+    root = rootfs(policy, LiveHost(), notify=said.append)
     assert said == ["the image small (0 MB) is unpacked, once"], "big ones take a minute"
     assert root.parent == tmp_path / "home/.cache/sandwright/rootfs"
     assert (root / "bin/hello").read_bytes() == b"#!/bin/sh\n"
     assert root.stat().st_uid == NOBODY
     assert not (built / "rootfs").exists()
-    assert rootfs(policy, LiveHost(), say=said.append) == root, "the second run takes what is there"
+    assert rootfs(policy, LiveHost(), notify=said.append) == root, "the second run takes what is there"
     assert len(said) == 1
 
 

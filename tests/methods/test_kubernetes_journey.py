@@ -12,7 +12,7 @@ from fakecluster import FakeCluster, fake_cluster
 from goldens import write_artifacts
 from kubernetesclient import Client
 from registryserver import Server, registry_server
-from sandwright.methods.kubernetes.travel import REGISTRY
+from sandwright.methods.kubernetes.sync import REGISTRY
 from travelling import Project, archive_of, member
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")

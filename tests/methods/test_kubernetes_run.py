@@ -168,7 +168,7 @@ def test_a_signal_ends_the_job(tmp_path: Path, number: signal.Signals, status: i
         with process.start(*client.argv("sleep", "60"), env=client.environment) as running:
             assert running.stdout is not None
             assert running.stdout.readline() == b"started\n"
-            assert Kubernetes().deliver(running.pid, number) == "sent"  # as a session does
+            assert Kubernetes().send_signal(running.pid, number) == "sent"  # as a session does
             assert running.wait(LIMIT) == status
     assert fake.gone.is_set()
     assert client.records() == []

@@ -14,8 +14,8 @@ import pytest
 from fakecluster import RUNNING, FakeCluster, fake_cluster
 from methods.test_kubernetes_run import EXITED, _client
 from sandwright.methods.kubernetes.connection import first, last
+from sandwright.methods.kubernetes.sync.channels import Channels
 from sandwright.methods.kubernetes.terminal import joined, showing
-from sandwright.methods.kubernetes.travel.channels import Channels
 from session.terminals import terminal
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")

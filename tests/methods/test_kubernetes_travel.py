@@ -19,8 +19,8 @@ from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.host import collect_host
 from sandwright.methods.kubernetes.copier import COPIER
-from sandwright.methods.kubernetes.travel.returned import leads_out, unpack_changes
-from sandwright.methods.kubernetes.travel.snapshot import take_snapshot
+from sandwright.methods.kubernetes.sync.returned import leads_out, unpack_changes
+from sandwright.methods.kubernetes.sync.snapshot import take_snapshot
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from travelling import SECRET, Project, archive_of, member

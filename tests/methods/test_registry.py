@@ -154,9 +154,11 @@ def test_each_method_says_what_stands_between() -> None:
     """The ladder of `docs/threats.md`: only what enforces nothing has no wall."""
     for name in METHODS:
         own = registry.properties(name)
-        assert own.kernel_bug, name
-        assert bool(own.walls) is (name != "noop"), name
-        assert own.own_kernel is (own.kernel_bug.startswith(("of runsc", "of the kernel inside"))), name
+        assert own.kernel_exploit_impact, name
+        assert bool(own.isolation_layers) is (name != "noop"), name
+        assert own.own_kernel is (
+            own.kernel_exploit_impact.startswith(("of runsc", "of the kernel inside"))
+        ), name
 
 
 PARTS = [

@@ -51,7 +51,7 @@ def _resolved(project: Path, text: str = "", **facts: object) -> ResolvedPolicy:
 
 
 def _covered(policy: ResolvedPolicy) -> set[str]:
-    return {cover.path for cover in mount_plan(policy, root="host").covers}
+    return {cover.path for cover in mount_plan(policy, root="host").placeholders}
 
 
 def test_the_git_file_of_a_submodule_stays(repo: Path) -> None:

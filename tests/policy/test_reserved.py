@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.api import Policy
-from sandwright.change import pair
+from sandwright.change import policies
 from sandwright.errors import DocumentError, RenderError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
@@ -78,7 +78,7 @@ def _here(project: Path) -> ResolvedPolicy:
 
 def _compared(project: Path) -> ResolvedPolicy:
     file = str(project / "sandbox.yaml")
-    return pair.read_pair(file, file, policy="", revisions=False, environ={}).resolve()[1]
+    return policies.read_pair(file, file, policy="", revisions=False, environ={}).resolve()[1]
 
 
 def _plain(project: Path) -> ResolvedPolicy:
@@ -245,7 +245,7 @@ def test_the_account_s_own_state_is_reserved_whatever_home_is(
     for directory in (other / "p", real / ".local/state/sandwright/keys"):
         directory.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(other))
-    monkeypatch.setattr("sandwright.places.account_home", lambda: str(real))
+    monkeypatch.setattr("sandwright.user_dirs.account_home", lambda: str(real))
     text = f"schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {{read: [/usr], write: [{real}]}}\n"
     (other / "p/sandbox.yaml").write_text(text)
     request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))
@@ -336,7 +336,7 @@ def test_denials_and_protections_hold_in_the_account_s_home_too(
     (real / ".ssh").mkdir(parents=True)
     (other / "p").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(other))
-    monkeypatch.setattr("sandwright.places.account_home", lambda: str(real))
+    monkeypatch.setattr("sandwright.user_dirs.account_home", lambda: str(real))
     text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {real}], deny: [$HOME/mine]}}\n"
     (other / "p/sandbox.yaml").write_text(text)
     request = RunRequest(["true"], policy=str(other / "p/sandbox.yaml"), cwd=str(other / "p"))

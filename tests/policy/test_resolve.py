@@ -19,7 +19,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods.registry import render
 from sandwright.policy import load
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.remarks import remarks
+from sandwright.policy.policy_warnings import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import EntryKind
 

@@ -255,7 +255,7 @@ def test_programs_are_started_in_one_module() -> None:
         for each in module.imports
         if each.module.split(".")[0] == "subprocess"
     }
-    assert starters == {"process.py", "verify/smoke/guest.py"}, (
+    assert starters == {"process.py", "verify/smoke/in_image_checks.py"}, (
         "the second runs inside a sandbox, with its Python"
     )
 

@@ -28,7 +28,7 @@ ALLOWED = {
     "cli/": "options, before they have types",
     "learn/proposal.py": "a value of a policy, before it is one",
     "host.py": "the machine's part of a facts file",
-    "verify/foreign/promises.py": "parts of a policy, before it is one",
+    "verify/foreign/claims.py": "parts of a policy, before it is one",
     "verify/smoke/": "runs in the Python of an image, and what that answers",
 }
 

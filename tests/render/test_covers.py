@@ -26,9 +26,9 @@ from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.load import layer
 from sandwright.policy.uses import check_expressible
-from sandwright.questions import is_cover
-from sandwright.render.covers import Cover
+from sandwright.questions import is_placeholder
 from sandwright.render.mounts import mount_plan
+from sandwright.render.placeholders import Placeholder
 
 PATIENCE = 60
 POLICY = "method: bwrap\nfilesystem: {deny: [$PROJECT/.env], readonly: [$PROJECT/src/made/later]}\n"
@@ -315,13 +315,13 @@ def test_covers_are_known(tmp_path: Path, name: str, mode: int, content: bytes |
     path = tmp_path / name
     path.mkdir() if content is None else path.write_bytes(content)
     path.chmod(mode)
-    assert is_cover(str(path), path.lstat()) is ours
+    assert is_placeholder(str(path), path.lstat()) is ours
     assert (LiveHost().kind(str(path)) is None) is ours
     if content is None and ours:
         path.chmod(0o1755)
         (path / "filled").touch()
         path.chmod(0o1555)
-        assert not is_cover(str(path), path.lstat())
+        assert not is_placeholder(str(path), path.lstat())
 
 
 DIRECTORY = HostEntry("directory")
@@ -335,10 +335,10 @@ HOST = HostFacts(
 )
 
 
-def _covers(text: str, *there: str) -> dict[str, Cover]:
+def _covers(text: str, *there: str) -> dict[str, Placeholder]:
     policy = Policy.from_text(f"method: bwrap\nextends: []\n{text}")
     facts = HOST.with_entries(dict.fromkeys(there, DIRECTORY))
-    return {each.path: each for each in mount_plan(policy.resolve(facts), root="host").covers}
+    return {each.path: each for each in mount_plan(policy.resolve(facts), root="host").placeholders}
 
 
 BUILT_IN = ["/home/u/p/.sandbox", "/home/u/p/sandbox.yaml"]
@@ -372,7 +372,7 @@ def test_what_is_lifted_is_not_covered() -> None:
     project = "filesystem: {write: [$PROJECT], unprotect: [{path: $PROJECT/a, reason: it is generated}]}"
     layers = [layer(user, kind="user"), layer(f"method: bwrap\nextends: []\n{project}")]
     policy = Policy.from_layers(layers)
-    assert [each.path for each in mount_plan(policy.resolve(HOST), root="host").covers] == BUILT_IN
+    assert [each.path for each in mount_plan(policy.resolve(HOST), root="host").placeholders] == BUILT_IN
 
 
 @pytest.mark.parametrize("method", ["bwrap", "docker", "podman", "gvisor", "oci"])

@@ -29,7 +29,7 @@ from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.uncovered import plan_without_covers
+from sandwright.render.without_placeholders import plan_without_covers
 from thorough import examples
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}

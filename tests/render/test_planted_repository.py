@@ -144,4 +144,8 @@ def _planned(tmp_path: Path, there: list[str], text: str) -> list[str]:
     policy = Policy.from_layers([layer(text)])
     facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
     plan = mount_plan(policy.resolve(facts), root="host")
-    return sorted(Path(cover.path).name for cover in plan.covers if Path(cover.path).parent == project)
+    return sorted(
+        Path(placeholder.path).name
+        for placeholder in plan.placeholders
+        if Path(placeholder.path).parent == project
+    )

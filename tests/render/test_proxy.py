@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sandwright.errors import RenderError
 from sandwright.policy.hosts import WEB_PORTS, HostPattern, ListedHost, host_pattern, listed_pattern
 from sandwright.render.proxy import ProxyPlace, pages, refused_networks, squid_configuration
+from sandwright.render.proxy_env import proxy_environment
 from sandwright.render.proxyfacts import REASONS
-from sandwright.render.recipe import proxy_environment
 
 PLACE = ProxyPlace(log="/run/p/access.log", cache_log="/run/p/cache.log", errors="/run/p/errors")
 

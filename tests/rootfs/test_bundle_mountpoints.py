@@ -14,7 +14,7 @@ import pytest
 from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.render.baseline import BaselineMount, load_baseline
 from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, prepare
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 
 TIME = 1_600_000_000
 

@@ -22,10 +22,10 @@ from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH,
 from sandwright import process
 from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
-from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.linking import link
 from sandwright.rootfs.minimal.packages import PackageDatabase
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from thorough import examples
 
@@ -586,7 +586,7 @@ def test_what_is_kept_of_a_root_is_bounded(
         found(root)
 
     look()
-    monkeypatch.setattr("sandwright.rootfs.tar.held.DEFAULT", ArchiveLimits(held=20_000))
+    monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=20_000))
     with pytest.raises((ArchiveRefused, BuildError), match="takes more than 20000 bytes"):
         look()
 

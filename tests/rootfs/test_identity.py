@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.rootfs.bundles.identity import AccountFiles, ExecUser, read_accounts, resolve_user
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 
 PASSWD = """\
 root:x:0:0:root:/root:/bin/bash

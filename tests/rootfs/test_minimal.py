@@ -17,12 +17,12 @@ import tars
 from elffiles import RUNPATH
 from sandwright.errors import ArchiveRefused, BuildError, UsageError
 from sandwright.rootfs.bundles.assemble import bundle
-from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.closure import DependencyClosure
 from sandwright.rootfs.minimal.patterns import find, matches
 from sandwright.rootfs.minimal.script import Script, read_script
 from sandwright.rootfs.minimal.selection import Selection
 from sandwright.rootfs.minimal.treecopy import copy_paths
+from sandwright.rootfs.securejoin import Root
 
 LOADER = "lib64/ld-linux-x86-64.so.2"
 PLAIN: dict[str, bytes | str] = {

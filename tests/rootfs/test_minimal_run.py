@@ -22,8 +22,8 @@ from sandwright import process
 from sandwright.errors import BuildError, CommandFailed
 from sandwright.rootfs.bundles.assemble import BundleReport, bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
-from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.trace import TracedCommand, trace
+from sandwright.rootfs.securejoin import Root
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from sandwright.errors import IntegrityError
-from sandwright.rootfs.tar.ahead import DEPTH, ReadAhead
 from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.prefetch import DEPTH, Prefetch
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.layers import WhiteoutPrefetch
 from tars import archive, file, folder, layer, stack
@@ -44,7 +44,7 @@ CONTENT = bytes(range(256)) * (CHUNK // 64)
 
 @pytest.mark.parametrize("size", [1000, CHUNK - 1, CHUNK, CHUNK * 3])
 def test_the_same_bytes(size: int) -> None:
-    with ReadAhead(io.BytesIO(CONTENT)) as ahead:
+    with Prefetch(io.BytesIO(CONTENT)) as ahead:
         pieces = []
         while piece := ahead.read(size):
             assert len(piece) <= size
@@ -54,7 +54,7 @@ def test_the_same_bytes(size: int) -> None:
 
 
 def test_an_error_comes_where_it_belongs_and_again() -> None:
-    with ReadAhead(Counting(CONTENT, fails_at=2 * CHUNK)) as ahead:
+    with Prefetch(Counting(CONTENT, fails_at=2 * CHUNK)) as ahead:
         assert ahead.read(CHUNK) + ahead.read(CHUNK) == CONTENT[: 2 * CHUNK]
         for _ in range(2):
             with pytest.raises(IntegrityError, match="here"):
@@ -63,7 +63,7 @@ def test_an_error_comes_where_it_belongs_and_again() -> None:
 
 def test_it_reads_no_further_than_it_may() -> None:
     stream = Counting(bytes(CHUNK * 40))
-    with ReadAhead(stream) as ahead:
+    with Prefetch(stream) as ahead:
         deadline = time.monotonic() + 30
         while stream.reads < DEPTH and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -75,7 +75,7 @@ def test_it_reads_no_further_than_it_may() -> None:
 
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_it_can_be_left_at_any_time(taken: int) -> None:
-    with ReadAhead(io.BytesIO(CONTENT)) as first, ReadAhead(first) as second:
+    with Prefetch(io.BytesIO(CONTENT)) as first, Prefetch(first) as second:
         for _ in range(taken):
             second.read(CHUNK)
 

@@ -20,8 +20,8 @@ from sessionrecords import CONTEXT
 STARTED = RunStarted(method="bwrap", project="/p", command="true", policy="sha256:0", uid=0)
 
 
-def _writer(folder: Path, say: Callable[[str], None]) -> AuditWriter:
-    return AuditWriter(AuditLog(str(folder / "audit")), "a-session", CONTEXT, say)
+def _writer(folder: Path, notify: Callable[[str], None]) -> AuditWriter:
+    return AuditWriter(AuditLog(str(folder / "audit")), "a-session", CONTEXT, notify)
 
 
 def _refused(counts: Mapping[str, int]) -> list[RunRefused]:

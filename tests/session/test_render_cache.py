@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fronts import installed
-from sandwright import inputs, places, process
+from sandwright import inputs, process, user_dirs
 from sandwright.inputs import LiveHost, answer
 from sandwright.questions import KINDS
 from sandwright.render.artifact import Artifact
@@ -298,7 +298,7 @@ def test_another_copy_of_the_program_keeps_its_own(monkeypatch: pytest.MonkeyPat
 def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second finds what the first has made, at whatever moment that was."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.home / "cache"))
-    places.private(places.cache())
+    user_dirs.private(user_dirs.cache())
     made = [Artifact("launch", b"x", "starts it", executable=True)]
     first = store(made)
     monkeypatch.setattr(Path, "exists", lambda _: False)  # as it was when the second looked

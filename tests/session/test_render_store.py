@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.render.artifact import Artifact
 from sandwright.session import render_store
 from sandwright.session.render_store import store, sweep
@@ -22,7 +22,7 @@ PROGRAM = b"\x7fELF" + b"x" * 1000
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return Path(places.private(places.cache()))
+    return Path(user_dirs.private(user_dirs.cache()))
 
 
 def _rendered(text: str, program: bytes = PROGRAM) -> list[Artifact]:
@@ -99,7 +99,7 @@ def test_another_process_makes_the_same_directories(tmp_path: Path, monkeypatch:
             raise
 
     monkeypatch.setattr(os, "mkdir", raced)
-    assert places.private(str(path)) == str(path)
+    assert user_dirs.private(str(path)) == str(path)
     assert path.stat().st_mode & 0o777 == 0o700
 
 

@@ -51,19 +51,19 @@ def test_cleanup_after_everything_was_killed(project: Project) -> None:
     running = project.start("sh", "-c", "echo up; exec sleep 50")
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
-    covers = project.tree() - before
-    assert ".git/commondir" in covers
+    placeholders = project.tree() - before
+    assert ".git/commondir" in placeholders
     session = project.records()[0].stem
     running.send_signal(signal.SIGSTOP)
     for pid in (*(each for each in _session(session) if each != running.pid), running.pid):
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=60)
     eventually(lambda: not _session(session), "a process is left")
-    assert project.tree() == before | covers
+    assert project.tree() == before | placeholders
     said = project.sandwright("cleanup", "--dry-run").stdout.decode()
     assert f"would remove file {project.root}/.git/commondir" in said
     assert "would remove record" in said
-    assert project.tree() == before | covers
+    assert project.tree() == before | placeholders
     done = project.sandwright("cleanup")
     assert done.returncode == 0, done.stderr
     assert project.tree() == before

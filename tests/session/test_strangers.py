@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from enginehosts import EngineHost, engine_host
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.bridge import start as bridges
 from sandwright.errors import HostError
 from sandwright.session import state
@@ -271,7 +271,7 @@ def test_a_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytes
     """As `sudo -E` leaves it: its owner could replace what root keeps there."""
     os.chown(tmp_path, NOBODY, NOBODY)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert places.runtime() == "/run/sandwright"
+    assert user_dirs.runtime() == "/run/sandwright"
 
 
 @pytest.mark.needs("bwrap")

@@ -39,7 +39,7 @@ class Listener:
         with peer:
             self._first.append(peer.recv(256))
 
-    def say(self, word: bytes) -> None:
+    def notify(self, word: bytes) -> None:
         with socket.create_connection((self.address, self.port), timeout=5) as end:
             end.sendall(word)
         self._thread.join(5)
@@ -48,7 +48,7 @@ class Listener:
         if self.gone:
             raise HostError("no Pod starts")
         if not self._first and not self.deaf:
-            self.say(control.encode())
+            self.notify(control.encode())
         return b"".join(self._first).decode()
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ def test_it_hears_its_control_alone(listener: Listener) -> None:
 def test_it_hears_the_sandbox(listener: Listener) -> None:
     """Whatever the sandbox's own answer says."""
     probe = _remote(listener, "net.outside", CONTROL)
-    listener.say(_word(probe.steps[0]))
+    listener.notify(_word(probe.steps[0]))
     found = judge(probe, "kubernetes", (OK, REFUSED))
     assert (found.verdict, "was reached" in found.evidence) == (Verdict.FAIL, True)
 

@@ -11,10 +11,10 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import CommandFailed, DocumentError, ToolMissing, UsageError
-from sandwright.verify.foreign import promises as promises_module
+from sandwright.verify.foreign import claims as promises_module
+from sandwright.verify.foreign.claims import filled, read_promises, shipped
 from sandwright.verify.foreign.command import verify_subject
-from sandwright.verify.foreign.outside import without_hosts_own
-from sandwright.verify.foreign.promises import filled, read_promises, shipped
+from sandwright.verify.foreign.host_control import without_hosts_own
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family, Probe

@@ -116,7 +116,7 @@ def test_asking_for_what_is_no_method() -> None:
 
 def test_what_runs_elsewhere_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither without a way for the project, nor with a network; the control: both are asked for at all."""
-    variable = registry.properties("kubernetes").travels
+    variable = registry.properties("kubernetes").copies_project
     backend = type(registry.backend("kubernetes"))
     monkeypatch.setattr(backend, "preflight", lambda *_: Preflight("kubernetes", "ready"))
     monkeypatch.delenv(variable, raising=False)

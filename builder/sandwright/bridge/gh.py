@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from sandwright.bridge.arg_types import value_fault
 from sandwright.bridge.grammar import AllowedCall, Refused, shown
-from sandwright.bridge.kinds import value_fault
 from sandwright.policy.values import ShimCommand
 
 _OPTIONS = ("--repo", "-R")

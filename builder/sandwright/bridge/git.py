@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright import process
-from sandwright.bridge import deliver
+from sandwright.bridge import write_fetched
 from sandwright.bridge.grammar import AllowedCall, Refused, shown
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
@@ -168,7 +168,7 @@ class Git:
         place, repository = job.place, job.repository
         if place is None or self._fixed(place):
             return
-        deliver.deliver_packs(self._workspace, place, sorted(_packs(job.store) - job.packs))
+        write_fetched.deliver_packs(self._workspace, place, sorted(_packs(job.store) - job.packs))
         listed = process.run(
             *self._restricted.local(repository), f"--git-dir={repository}", "for-each-ref",
             "--format=%(objectname) %(refname) %(symref)",
@@ -176,10 +176,10 @@ class Git:
         ).stdout.decode()  # fmt: skip
         lines = (line.split(" ") for line in listed.splitlines())
         refs = {name: value for value, name, symbolic in lines if not symbolic}  # origin/HEAD, since git 2.48
-        deliver.deliver_refs(self._workspace, place, job.refs.names, refs)
+        write_fetched.deliver_refs(self._workspace, place, job.refs.names, refs)
         fetched = repository / "FETCH_HEAD"
         if fetched.exists():
-            deliver.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
+            write_fetched.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
 
     def argv(self, program: str, job: Job, scratch: Path, environment: Mapping[str, str]) -> list[str]:
         """The words that start a call's git, which writes in `scratch` and its repository's copy alone."""
@@ -232,9 +232,9 @@ def _arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
     if call.form.words == ("fetch",):
         for spec in specs:
             target = spec.partition(":")[2]
-            if target and not target.startswith(deliver.DELIVERED):
+            if target and not target.startswith(write_fetched.DELIVERED):
                 raise Refused(
-                    f"git fetch: {shown([spec])}: only refs below {' and '.join(deliver.DELIVERED)}"
+                    f"git fetch: {shown([spec])}: only refs below {' and '.join(write_fetched.DELIVERED)}"
                 )
     if call.form.words == ("push",) and not specs and not _is_about_tags(call):
         if not refs.head.startswith("ref: refs/heads/"):

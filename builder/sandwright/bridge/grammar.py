@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandwright.bridge.kinds import Kind, WorkspaceFile, value_fault
+from sandwright.bridge.arg_types import Kind, WorkspaceFile, value_fault
 from sandwright.errors import RenderError
 from sandwright.policy.values import ShimCommand
 

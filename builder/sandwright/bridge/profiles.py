@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import cast, get_args
 
+from sandwright.bridge.arg_types import Kind
 from sandwright.bridge.grammar import CommandForm, ProgramProfile, ShimOption
-from sandwright.bridge.kinds import Kind
 
 _OPTION = re.compile(
     r"(?P<names>--[a-z0-9-]+(?:/-[A-Za-z])?)(?::(?P<kind>[a-z]+))?(?:!(?P<group>[0-9]))?(?P<not_passed>~)?"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandwright.change.cases import Case, cases
+from sandwright.change.questions import Case, cases
 from sandwright.change.settings import SettingChange, changed_settings
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
 from sandwright.methods.compare import questions
+from sandwright.policy.provenance import PolicySource
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.source import PolicySource
 
 POLICY = "policy"
 """Beside the methods: what the policy itself says, whatever enforces it."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.change.compare import CaseChange, PolicyDifference
-from sandwright.change.lines import ChangeLine, lines
+from sandwright.change.group_changes import ChangeLine, lines
 from sandwright.change.witness import Witness
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.source import PolicySource
+from sandwright.policy.provenance import PolicySource
 from sandwright.sarif import sarif
 from sandwright.visible import one_line, visible
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.change.cases import NEIGHBOUR
-from sandwright.change.pair import PolicyPair
+from sandwright.change.policies import PolicyPair
+from sandwright.change.questions import NEIGHBOUR
 from sandwright.evaluate.boundary import CHILD
 from sandwright.policy.load import run_layer
 from sandwright.policy.merged import MergedPolicy

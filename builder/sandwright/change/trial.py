@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sandwright.change.cases import Case
 from sandwright.change.compare import POLICY, CaseChange, PolicyDifference
-from sandwright.change.pair import PolicyPair
+from sandwright.change.policies import PolicyPair
+from sandwright.change.questions import Case
 from sandwright.change.stage import Stage, resolve_staged, staged
 from sandwright.change.witness import Witness, is_host, judged
 from sandwright.egress import Proxy, proxy
@@ -26,7 +26,7 @@ from sandwright.launcher.run_document import RunDocument, handed_over
 from sandwright.methods import registry
 from sandwright.methods.compare import questions
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.recipe import sandbox_environment
+from sandwright.render.proxy_env import sandbox_environment
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, attempt
 from sandwright.seccomp.abi import NATIVE, numbers
 from sandwright.verify.canary import CanaryListener, canary_listener

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sandwright.change.cases import Case
 from sandwright.change.compare import CaseChange
+from sandwright.change.questions import Case
 from sandwright.runtime.probe.protocol import ProbeAnswer
 
 Seen = Literal["seen", "not seen", "contradicted"]

@@ -14,8 +14,8 @@ from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.elf import MAGIC, Elf, Malformed, read_elf
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
-from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.layers import ImageLayer
 from sandwright.rootfs.unpacking.merge import whiteout
@@ -52,7 +52,7 @@ class _Below:
     paths: set[bytes] = field(default_factory=lambda: {b""})
     left: ArchiveLimits = DEFAULT
     implied: int = 0
-    held: HeldMembers = field(default_factory=HeldMembers)
+    held: MemoryBudget = field(default_factory=MemoryBudget)
 
     def knows(self, path: bytes) -> bool:
         return path in self.paths

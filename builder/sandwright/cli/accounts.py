@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.api import Policy
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
@@ -44,7 +44,7 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     ]
     others = tuple(path for path in written if not path.is_relative_to(project))
     facts = resolved.facts
-    homes = (facts, replace(facts, home=places.account_home() or facts.home))
+    homes = (facts, replace(facts, home=user_dirs.account_home() or facts.home))
     closed = frozenset(path for each in homes for path in closed_paths(each))
     plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid(), closed))
     return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")

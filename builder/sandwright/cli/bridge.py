@@ -38,7 +38,7 @@ def bridge(
             if (Path(words[0]).parent / NAME).exists():
                 argv = with_document(argv, file)
             passed = (running.channel, file)
-            return foreground.run(argv, environment, deliver=lambda *_: "", relay=False, passed=passed)
+            return foreground.run(argv, environment, send_signal=lambda *_: "", relay=False, passed=passed)
 
 
 def shim_eval(

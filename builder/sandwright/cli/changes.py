@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from sandwright.change.compare import compare
-from sandwright.change.pair import PolicyPair, read_pair
+from sandwright.change.policies import PolicyPair, read_pair
 from sandwright.change.report import ChangeReport, as_json, as_markdown, as_sarif, as_text
 from sandwright.change.trial import prover, witnesses
 from sandwright.checked import Checked

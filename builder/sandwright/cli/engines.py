@@ -32,7 +32,7 @@ from sandwright.image.dockerfile.trees import compare, explained, read_files, un
 from sandwright.image.documents import architecture
 from sandwright.progress import Progress
 from sandwright.rootfs.images.source import open_image
-from sandwright.verify.smoke.inengine import smoke_in_engine
+from sandwright.verify.smoke.engine_smoke import smoke_in_engine
 from sandwright.verify.smoke.merge import merge_reports
 from sandwright.verify.smoke.report import ImageReport, read_report, write_report
 

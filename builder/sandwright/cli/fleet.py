@@ -12,7 +12,7 @@ from sandwright.lazy import load
 from sandwright.methods.fleets import Counts, Outcome
 from sandwright.session import fleet as session
 from sandwright.session.fleet import RETRIES, FleetSize, FleetView, FollowedFleet
-from sandwright.visible import say, visible
+from sandwright.visible import notify, visible
 
 FAILED = 6
 """The exit status where a run's was not 0."""
@@ -44,7 +44,7 @@ def fleet(
         raise UsageError("give --name with --resume or --remove, and no command")
     if remove:
         session.find(name).remove()
-        say(f"fleet {name} is removed")
+        notify(f"fleet {name} is removed")
         return 0
     numbers = {"parallel": _number(parallel, "parallel"), "retries": _number(retries, "retries")}
     size = FleetSize(_number(count or "0", "count"), rows, **numbers)
@@ -53,8 +53,8 @@ def fleet(
     request = request_of(
         words, policy=policy, method=method, preset=preset, set=set, time=time, trust_policy=trust_policy
     )
-    followed = session.start(request, size, name=name, results=results, say=say)
-    say(f"fleet {followed.name}: {followed.fleet.count} runs in {followed.fleet.where}")
+    followed = session.start(request, size, name=name, results=results, notify=notify)
+    notify(f"fleet {followed.name}: {followed.fleet.count} runs in {followed.fleet.where}")
     return _follow(followed)
 
 
@@ -65,7 +65,7 @@ def _follow(followed: FollowedFleet) -> int:
             failed = followed.follow(view)
     except BaseException:
         again = f"sandwright fleet --name {followed.name}"
-        say(
+        notify(
             f"fleet {followed.name} goes on without us: "
             f"`{again} --resume` follows it, `{again} --remove` ends it"
         )
@@ -73,7 +73,7 @@ def _follow(followed: FollowedFleet) -> int:
     finally:
         followed.results.close()
     followed.fleet.remove()
-    say(f"fleet {followed.name} is over: {failed} of {followed.fleet.count} runs failed")
+    notify(f"fleet {followed.name} is over: {failed} of {followed.fleet.count} runs failed")
     return FAILED if failed else 0
 
 
@@ -120,10 +120,10 @@ class _Lines:
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         row = one_line(" ".join(words), CELL)
-        say(f"run {outcome.index}{' ' * bool(row)}{row}: {ended(outcome)}")
+        notify(f"run {outcome.index}{' ' * bool(row)}{row}: {ended(outcome)}")
 
     def counted(self, counts: Counts) -> None:
         pass
 
     def noted(self, text: str) -> None:
-        say(one_line(text, LINE))
+        notify(one_line(text, LINE))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sandwright.adopt.init import Proposed, propose
 from sandwright.cli import console
+from sandwright.init.init import Proposed, propose
 from sandwright.visible import one_line
 
 NOT_WRITTEN = 3

@@ -13,10 +13,10 @@ from sandwright.learn.learn import ALLOW_NETWORK, Learned, Learner
 from sandwright.learn.proposal import difference
 from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
-from sandwright.places import above
 from sandwright.session.access_log import AccessLog, lines, read
 from sandwright.session.denials import line as shown
-from sandwright.visible import say
+from sandwright.user_dirs import above
+from sandwright.visible import notify
 
 _MOST_LINES = 40
 
@@ -51,13 +51,13 @@ def learn(
     command = RecordedCommand(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
-    learner = Learner(command, say, [_merged(Path(each)) for each in merge])
+    learner = Learner(command, notify, [_merged(Path(each)) for each in merge])
     kept = _apart(Path(record), learner) if record else None
     learned = learner.learn(again=not no_confirm, necessary=minimal) if words else learner.proposed()
     if kept:
         _keep(kept, learned)
     for line in _told(learner, learned):
-        say(line)
+        notify(line)
     _show(Path(command.request().policy), learned, write=write)
     if learned.first:
         raise VerdictError(f"the command fails under the current policy, with {learned.first}")
@@ -104,7 +104,7 @@ def _show(file: Path, learned: Learned, *, write: bool) -> None:
         if file.is_symlink():
             raise UsageError(f"{file} is a symbolic link: nothing is written through one")
         write_output(str(file), new.encode())
-        say(f"{file} is written")
+        notify(f"{file} is written")
 
 
 def _told(learner: Learner, learned: Learned) -> Iterator[str]:

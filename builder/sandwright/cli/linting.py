@@ -18,14 +18,14 @@ from sandwright.git.layout import blocking_file
 from sandwright.git.tracked import tracked
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
-from sandwright.places import above
 from sandwright.policy.collect import collect, public_environment
 from sandwright.policy.environment_remarks import exported_secrets, unwritable_directories
 from sandwright.policy.paths import is_inside
-from sandwright.policy.remarks import remarks
+from sandwright.policy.policy_warnings import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.seccomp.lint import lint_profile
+from sandwright.user_dirs import above
 from sandwright.visible import one_line
 
 

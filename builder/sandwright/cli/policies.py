@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandwright.adopt.files import keep_from_git
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.artifacts import Changes, changes, content, unrendered
@@ -17,12 +16,13 @@ from sandwright.cli.trust import require_secrets
 from sandwright.errors import UsageError, VerdictError
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.image.schema import definition_schema
+from sandwright.init.files import keep_from_git
 from sandwright.inputs import LiveHost
 from sandwright.methods import compare, registry
 from sandwright.methods.registry import declaration
 from sandwright.methods.registry import render as render_method
 from sandwright.policy.installation import refuse_changeable, refuse_replaceable
-from sandwright.policy.remarks import remarks
+from sandwright.policy.policy_warnings import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.schema import policy_schema
 from sandwright.visible import one_line
@@ -63,7 +63,7 @@ def render(
             _show_changes(found)
         elif not check:
             found.apply()
-            _say(found, len(rendered.artifacts))
+            _notify(found, len(rendered.artifacts))
     if check:
         stale += unrendered(Path(out), {*resolved.methods, *(method or ())})
     if stale and check:
@@ -169,7 +169,7 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
         console.warn(properties.foreign_paths)
 
 
-def _say(found: Changes, count: int) -> None:
+def _notify(found: Changes, count: int) -> None:
     console.line(f"{found.directory}: {count} artifacts, {len(found.written)} files written")
     for name in found.removed:
         console.line(one_line(f"{found.directory / name}: removed, as the policy no longer renders to it"))

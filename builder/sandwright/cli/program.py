@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     if asked[0] != command.name:
         parsed.warnings.insert(0, retired_warning(asked[0], command.name))
     for warning in parsed.warnings:
-        _say(warning, 0)
+        _notify(warning, 0)
     if parsed.help:
         from sandwright.cli.help import page  # noqa: PLC0415 - only for who asks
 
@@ -56,11 +56,11 @@ def main(words: Sequence[str]) -> int:
 def _in_directory(words: Sequence[str]) -> int:
     """Run a command line in another directory."""
     if not words:
-        return _say("-C needs a directory: sandwright -C DIR COMMAND", 64)
+        return _notify("-C needs a directory: sandwright -C DIR COMMAND", 64)
     try:
         os.chdir(words[0])
     except OSError as error:
-        return _say(one_line(f"{words[0]}: {error.strerror}"), 64)
+        return _notify(one_line(f"{words[0]}: {error.strerror}"), 64)
     return main(words[1:])
 
 
@@ -73,7 +73,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     try:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
-            from sandwright.places import above  # noqa: PLC0415 - help and versions ask nothing of the host
+            from sandwright.user_dirs import above  # noqa: PLC0415 - help and versions ask nothing of the host
 
             values = {**values, "policy": above("sandbox.yaml")}
     except SandwrightError as error:
@@ -91,14 +91,14 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         finally:
             signal.signal(signal.SIGTERM, previous)
     except _Terminated:
-        return _say("terminated", 128 + signal.SIGTERM)
+        return _notify("terminated", 128 + signal.SIGTERM)
     except KeyboardInterrupt:
-        return _say("interrupted", 128 + signal.SIGINT)
+        return _notify("interrupted", 128 + signal.SIGINT)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
         return 128 + signal.SIGPIPE
     except SandwrightError as error:
-        return _say(error.shown(), error.exit_code)
+        return _notify(error.shown(), error.exit_code)
 
 
 def _status(command: Command, values: Values, result: object) -> int:
@@ -123,10 +123,10 @@ def _terminate(_number: int, _frame: object) -> None:
 
 def _refused(error: SandwrightError, command: str) -> int:
     """Show what is wrong with a command line; `run` has an exit status of its own for it."""
-    status = _say(error.shown(), error.exit_code)
+    status = _notify(error.shown(), error.exit_code)
     return NOTHING_RUN if command == "run" else status
 
 
-def _say(message: str, status: int) -> int:
+def _notify(message: str, status: int) -> int:
     sys.stderr.write(f"sandwright: {message}\n")
     return status

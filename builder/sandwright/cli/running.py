@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sandwright.errors import SandwrightError
-from sandwright.places import above
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
-from sandwright.visible import one_line, say
+from sandwright.user_dirs import above
+from sandwright.visible import notify, one_line
 
 
 def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     """Run a command in the sandbox of a policy; give the exit status: 125 when nothing was run."""
     try:
-        return run_request(request_of(words, **options), say=say)  # type: ignore[arg-type]  # by the table
+        return run_request(request_of(words, **options), notify=notify)  # type: ignore[arg-type]  # by the table
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -23,7 +23,7 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
             raise
         shown = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
         for line in shown.split("\n"):
-            say(line)
+            notify(line)
         return LAUNCHER_FAILED
 
 

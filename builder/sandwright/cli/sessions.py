@@ -41,7 +41,7 @@ def doctor(
     for line in (
         *_untold(found.untold),
         *_ladder(found.ladder),
-        *_other_forms(found.instead),
+        *_other_forms(found.fallback),
         *_untried(found.untried),
     ):
         console.line(line)

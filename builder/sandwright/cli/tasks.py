@@ -20,7 +20,7 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.parsing import retired_warning
 from sandwright.cli.program import execute
-from sandwright.visible import say
+from sandwright.visible import notify
 
 
 def task(command: Command, retired: str = "") -> Task[Any]:
@@ -31,13 +31,13 @@ def task(command: Command, retired: str = "") -> Task[Any]:
 
     def body(_c: Context, **values: Any) -> None:  # noqa: ANN401 - Invoke's values
         if retired:
-            say(retired_warning(retired, command.name))
+            notify(retired_warning(retired, command.name))
         for each in command.options:
             for name in each.retired:
                 value = values.pop(name.replace("-", "_"))
                 if value != _default(each):
                     values[each.keyword] = value
-                    say(retired_warning(f"--{name}", each.flag))
+                    notify(retired_warning(f"--{name}", each.flag))
         given = {each.keyword: values[each.keyword] for each in command.arguments}
         given = {name: value for name, value in given.items() if value != defaults[name]}
         words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import sandwright
-from sandwright import places, process
+from sandwright import process, user_dirs
 from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.place import free_port, own_addresses
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
@@ -162,7 +162,11 @@ def _directory(account: SquidAccount | None) -> Path:
 
     Others can't pass, but for squid's account where that is another.
     """
-    base = places.passable() if account else places.private(f"{places.private(places.runtime())}/egress")
+    base = (
+        user_dirs.passable()
+        if account
+        else user_dirs.private(f"{user_dirs.private(user_dirs.runtime())}/egress")
+    )
     if not WORD.fullmatch(base):
         raise HostError(
             f"{base!r} can't be a word of squid's configuration: "

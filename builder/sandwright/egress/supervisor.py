@@ -90,10 +90,10 @@ def main() -> None:
             _squid(directory, settings) as squid,
             contextlib.closing(_Supervisor(directory, settings)) as supervisor,
         ):
-            _say("ready")
+            _notify("ready")
             supervisor.keep(squid)
     except (SandwrightError, OSError) as fault:
-        _say(" ".join(str(fault).split()))
+        _notify(" ".join(str(fault).split()))
     finally:
         clear(directory, settings.log, settings.keep_log)
 
@@ -125,7 +125,7 @@ def _line(descriptor: int) -> bytes:
     return text
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     with contextlib.suppress(OSError):
         os.write(sys.stdout.fileno(), f"{text}\n".encode())
 

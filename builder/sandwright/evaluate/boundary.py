@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.covers import first_missing
+from sandwright.render.placeholders import first_missing
 
 CHILD = "sandwright-child"
 """A name that no real file has."""

@@ -74,7 +74,7 @@ class Mounts:
 
     def _last(self, path: str) -> Mount | None:
         last: tuple[int, Mount] | None = None
-        for _, mounts in self._tree.along(path):
+        for _, mounts in self._tree.prefixes(path):
             for each in mounts:
                 last = each if last is None or each[0] > last[0] else last
         return last[1] if last else None
@@ -88,7 +88,7 @@ class Mounts:
         return tuple(
             mount
             for index, mount in enumerate(self._plan.mounts)
-            if any(later > index for _, mounts in self._tree.along(mount.target) for later, _ in mounts)
+            if any(later > index for _, mounts in self._tree.prefixes(mount.target) for later, _ in mounts)
         )
 
     def _seen(self, path: str, mount: Mount) -> tuple[bool, str]:

@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.image.lock import LockedPackage
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
     """The cache's directory: SANDWRIGHT_CACHE, else `sandwright` in XDG_CACHE_HOME, else in `~/.cache`."""
-    return Path(places.downloads(environment))
+    return Path(user_dirs.downloads(environment))
 
 
 class Cache:

@@ -17,7 +17,7 @@ from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.codec import decompressed
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
-from sandwright.rootfs.tar.held import HeldMembers
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 from sandwright.rootfs.tar.reader import TarReader
 
 _OWNER = "the base"
@@ -36,7 +36,7 @@ def read_tree(
     Every layer is verified as it is read. Raise IntegrityError for a wrong digest, ArchiveRefused for an
     invalid member.
     """
-    layered, held = LayeredTree(_OWNER), HeldMembers()
+    layered, held = LayeredTree(_OWNER), MemoryBudget()
     for number, (blob, diff_id) in enumerate(zip(image.layers, image.diff_ids, strict=True), 1):
         name = f"{base.name}, layer {number} of {len(image.layers)}"
         with base.file(blob).open("rb") as file:

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 from sandwright.errors import ArchiveRefused
 from sandwright.image.tree import MOST_LINKS, FileNode, FileTree
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused, TarEntry, show
-from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.merge import whiteout
 from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
@@ -36,7 +36,7 @@ class LayerEntries(Generic[T]):
     entries: list[tuple[TarEntry, T]] = field(default_factory=list)
 
 
-def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: HeldMembers) -> LayerEntries[T]:
+def read_layer(reader: TarReader, read: Callable[[TarEntry], T], held: MemoryBudget) -> LayerEntries[T]:
     """Read a layer to its end. `read` is called for each entry that is no whiteout, while it is current.
 
     `held` counts what is kept of the layers of an image.

@@ -62,7 +62,7 @@ def recording_method() -> str:
 
 
 def attempt(
-    command: RecordedCommand, settings: Sequence[str], calls: Sequence[int], *, say: Callable[[str], None]
+    command: RecordedCommand, settings: Sequence[str], calls: Sequence[int], *, notify: Callable[[str], None]
 ) -> RecordedRun:
     """Run it; what it writes to its output goes to our standard error. Raise SandwrightError.
 
@@ -72,7 +72,7 @@ def attempt(
     recording = Recording(str(file), tuple(calls))
     try:
         with _output_to_errors():
-            status = run(command.request(settings, recording), say=say)
+            status = run(command.request(settings, recording), notify=notify)
         if not file.exists():
             raise HostError("nothing was recorded: the command was not started, or the launcher was killed")
         found = read(file)

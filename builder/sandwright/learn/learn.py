@@ -29,7 +29,7 @@ ALLOW_NETWORK = ("network.mode=proxy", 'network.allow=["*:*"]', "process.seccomp
 
 _DEFAULT = "schema: 1\nextends: [default]\n"
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass
@@ -51,10 +51,10 @@ class Learned:
 
 @dataclass
 class Learner:
-    """One command that is learned from. `say` is told what happens."""
+    """One command that is learned from. `notify` is told what happens."""
 
     command: RecordedCommand
-    say: Say
+    notify: Notify
     records: list[AccessLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Learner:
         """AccessLog, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
         first = self._run((), "recording")
         if first.status:
-            self.say(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
+            self.notify(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
         learned = self.proposed()
         learned.first = first.status
         if again and not first.status:
@@ -83,8 +83,8 @@ class Learner:
         return Learned(self._proposal(found, seccomp, looks=looks), found, self.records)
 
     def _run(self, settings: Sequence[str], what: str) -> RecordedRun:
-        self.say(f"{what}: {os.path.basename(self.command.argv[0])}")
-        made = attempt(self.command, settings, profile.watched(self.current), say=self.say)
+        self.notify(f"{what}: {os.path.basename(self.command.argv[0])}")
+        made = attempt(self.command, settings, profile.watched(self.current), notify=self.notify)
         self.records.append(made.record)
         return made
 
@@ -127,7 +127,7 @@ class Learner:
             if item.value in usual:
                 continue
             less = learned.proposal.without(item)
-            ended = attempt(self.command, less.settings(), (), say=self.say).status
+            ended = attempt(self.command, less.settings(), (), notify=self.notify).status
             learned.necessary.append((item, ended != status))
             if ended == status:
                 learned.proposal = less
@@ -170,7 +170,7 @@ class Learner:
         for each in grants:
             said = spelled(each.path, self.current.facts)
             if said is None:
-                self.say("a path was used that no policy can spell; it is not proposed")
+                self.notify("a path was used that no policy can spell; it is not proposed")
             else:
                 times = "" if each.count == 1 else f", {each.count} of it used"
                 yield Item(said, f"{each.why}{times}")

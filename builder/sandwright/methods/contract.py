@@ -21,7 +21,7 @@ from sandwright.questions import Question
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 """Tells a person one line."""
 
 
@@ -256,16 +256,16 @@ class Backend(Protocol):
         ...
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
         """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
 
-        `inputs` keeps what was asked of the host to find them; `say` is told what takes seconds. Raise
+        `inputs` keeps what was asked of the host to find them; `notify` is told what takes seconds. Raise
         HostError, with the command that helps, when something of it is not there.
         """
         ...
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Send a signal to the command that a launcher (its process id) runs."""
         ...
 
@@ -284,7 +284,7 @@ class Backend(Protocol):
         """
         ...
 
-    def discard(self, policy: ResolvedPolicy) -> None:
+    def purge(self, policy: ResolvedPolicy) -> None:
         """Remove what runs of a policy leave where they run for the next one, as far as we may."""
         ...
 

@@ -37,7 +37,7 @@ class Properties:
     """It runs the sandbox on another machine with the user's credentials, so an unapproved policy may not
     choose it."""
 
-    travels: str = ""
+    copies_project: str = ""
     """Where it runs elsewhere, and of the host only the project travels there and back: the variable that
     says which way. Without a value nothing travels."""
 
@@ -77,10 +77,10 @@ class Properties:
     proposed: Mapping[str, int] = field(default_factory=dict)
     """By system: its place among the methods that `init` tries."""
 
-    walls: tuple[str, ...] = ()
+    isolation_layers: tuple[str, ...] = ()
     """What stands between the command and the user's files, outermost last; each is one more to get past."""
 
-    kernel_bug: str = ""
+    kernel_exploit_impact: str = ""
     """What a bug of a kernel, in what the command may call, would open."""
 
     last_resort: bool = False

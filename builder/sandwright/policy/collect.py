@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.errors import HostError, UsageError
 from sandwright.git.layout import REPOSITORY
 from sandwright.inputs import LiveHost
@@ -169,11 +169,11 @@ def _with_reserved(
         hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
         trusted = (*trusted_directories(environ), *trusted_files(environ))
         return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
-    for directory in places.hidden():
+    for directory in user_dirs.hidden():
         with contextlib.suppress(HostError):
-            places.private(directory)
+            user_dirs.private(directory)
         entries.forget(directory)
-    inputs.ask_all(("variable", name) for name in (*places.VARIABLES, *VARIABLES))
+    inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
     files = tuple(trusted_files(os.environ))
     facts = _with_trusted(facts, files, inputs, account=account)
     writable = _writable_roots(policy, facts)
@@ -184,7 +184,7 @@ def _with_reserved(
                 if directory in facts.trusted:  # images of a build, which other users may read
                     os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
                 else:
-                    places.make(directory)
+                    user_dirs.make(directory)
             entries.forget(directory)
     return facts
 
@@ -194,18 +194,18 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
     home, known = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
-        reserved_hidden=_unique(places.hidden(), known.get("hidden", ()), home, HIDDEN),
-        reserved_readonly=_unique(places.readonly(), known.get("readonly", ()), home, READONLY),
+        reserved_hidden=_unique(user_dirs.hidden(), known.get("hidden", ()), home, HIDDEN),
+        reserved_readonly=_unique(user_dirs.readonly(), known.get("readonly", ()), home, READONLY),
         trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
     )
 
 
 def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     """The directories of earlier runs that are there; one that comes back changes the answer."""
-    inputs.content(places.memory())
+    inputs.content(user_dirs.memory())
     return {
         kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
-        for kind, paths in places.remembered().items()
+        for kind, paths in user_dirs.remembered().items()
     }
 
 
@@ -216,7 +216,7 @@ def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterab
 
 def _account_home(facts: HostFacts) -> str:
     """The home that the account has, where HOME is another."""
-    home = places.account_home()
+    home = user_dirs.account_home()
     if not home.startswith("/") or home == "/" or home != spelling.plain(home):
         return ""
     return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""

@@ -42,13 +42,13 @@ class Support:
 class Declaration:
     """What a method makes of policies.
 
-    `support` is by feature; a feature that is not in it can't be enforced. `unseen` says which refusals it
-    can't tell of, and why; empty where it can. `closes` are the calls that it refuses itself, all or some of
-    their arguments, whatever the policy's filter says. `enforces` is False for the method
-    that is no sandbox. `mounts`: a path is granted by a mount, which needs it to be there. `preset_limits` is
-    why it keeps no limit of a preset, empty where it may. `outer_control_groups` are those of an outer
-    container, by engine. `other_account`: it runs as an account to which the caller's directories of mode
-    0700 are closed.
+    `support` is by feature; a feature without an entry cannot be enforced. `unreported` lists the kinds of
+    denials that the method cannot report, each with the reason, which is empty if it can. The method itself
+    refuses `extra_denied_syscalls`, all or some of their arguments, whatever the policy's filter says.
+    `enforces` is False for the method that is no sandbox. `mounts`: a path is granted by a mount, so it must
+    exist. `preset_limits` is the reason why the method keeps no limit of a preset, empty if it may keep them.
+    `outer_control_groups` are those of an outer container, by engine. `other_account`: it runs as an account
+    that cannot enter the caller's directories of mode 0700.
     """
 
     method: str
@@ -58,8 +58,8 @@ class Declaration:
     preset_limits: str = ""
     control_groups: ControlGroups = "own"
     outer_control_groups: Mapping[str, ControlGroups] = field(default_factory=dict)
-    unseen: Mapping[Refused, str] = field(default_factory=dict)
-    closes: frozenset[str] = frozenset()
+    unreported: Mapping[Refused, str] = field(default_factory=dict)
+    extra_denied_syscalls: frozenset[str] = frozenset()
     other_account: bool = False
 
     def of(self, feature: str) -> Support:
@@ -68,4 +68,4 @@ class Declaration:
 
     def hides(self, refused: Refused) -> str:
         """Why such refusals can't be told after a run; empty where they can."""
-        return self.unseen.get(refused, f"{self.method} doesn't declare it")
+        return self.unreported.get(refused, f"{self.method} doesn't declare it")

@@ -14,10 +14,10 @@ from sandwright.policy import hosts, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
+from sandwright.policy.phrasing import one_of
+from sandwright.policy.provenance import BUILT_IN, PolicySource
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
-from sandwright.policy.source import BUILT_IN, PolicySource
-from sandwright.policy.wording import one_of
 
 Question = Literal["read", "write", "exec", "connect", "listen", "env", "syscall"]
 

@@ -19,8 +19,8 @@ from sandwright.policy.names import (
     PRESETS,
     SECCOMP_PROFILES,
 )
+from sandwright.policy.phrasing import one_of, quoted
 from sandwright.policy.values import INHERITED, UNLIMITED
-from sandwright.policy.wording import one_of, quoted
 
 Schema = dict[str, Any]
 

@@ -39,7 +39,7 @@ from sandwright.policy import values
 from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings, spelled_paths
 from sandwright.policy.names import SECCOMP_PROFILES
-from sandwright.policy.source import Faults, PolicySource, Sourced
+from sandwright.policy.provenance import Faults, PolicySource, Sourced
 from sandwright.policy.spelling import environment_names
 from sandwright.policy.values import UNLIMITED
 

@@ -14,8 +14,8 @@ from sandwright.errors import UsageError
 from sandwright.git.layout import REPOSITORY
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import below, canonical, is_inside, same_name
+from sandwright.policy.provenance import Sourced
 from sandwright.policy.rules import PathRule, PathRules, Protection
-from sandwright.policy.source import Sourced
 
 MOST = 200
 """Directories of Git's that are protected, and files that lead to them: each is a mount, or several."""

@@ -18,8 +18,8 @@ from sandwright.inputs import LiveHost
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_repositories import first_line
 from sandwright.policy.paths import ancestors, canonical, is_inside
+from sandwright.policy.provenance import Faults, Sourced
 from sandwright.policy.rules import PathRule
-from sandwright.policy.source import Faults, Sourced
 
 _CLOSED = ("worktrees", "modules")
 """Directories of the repository that are other work trees' and submodules'."""

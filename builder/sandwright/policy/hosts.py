@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sandwright.policy.wording import quoted
+from sandwright.policy.phrasing import quoted
 
 WEB_PORTS = frozenset({80, 443})
 """What a pattern without a port covers."""

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from sandwright.documents.document import Path
 from sandwright.policy.load import Layer
 from sandwright.policy.names import CACHES
-from sandwright.policy.source import PolicySource, Sourced
+from sandwright.policy.provenance import PolicySource, Sourced
 from sandwright.policy.values import INHERITED
 
 Way = Literal["value", "grants", "restrictions", "entries"]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.rules import PathRule, PathRules
-from sandwright.policy.source import Faults, PolicySource
 
 
 @dataclass(frozen=True)

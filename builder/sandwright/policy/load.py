@@ -18,8 +18,8 @@ from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
-from sandwright.policy.source import PolicySource
-from sandwright.questions import is_cover
+from sandwright.policy.provenance import PolicySource
+from sandwright.questions import is_placeholder
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 
@@ -203,7 +203,7 @@ def is_there(file: Path) -> bool:
         return False
     except OSError:
         return True
-    return not (file.name == PROJECT_FILE and is_cover(str(file), status))
+    return not (file.name == PROJECT_FILE and is_placeholder(str(file), status))
 
 
 def _put(data: dict[str, Value], pair: str) -> None:

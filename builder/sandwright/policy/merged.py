@@ -12,9 +12,9 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
 from sandwright.policy.layers import MergedSettings, base, merged, seccomp_file, spelled_paths
 from sandwright.policy.load import Layer
+from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.source import Faults, PolicySource
 
 _ORDER = ("floor", "user", "project", "run")
 

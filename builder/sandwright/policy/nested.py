@@ -12,8 +12,8 @@ from sandwright.inputs import LiveHost
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.paths import is_inside
+from sandwright.policy.provenance import Sourced
 from sandwright.policy.rules import Protection
-from sandwright.policy.source import Sourced
 
 _METADATA: dict[str, list[str]] = {}
 """The names that are protected where something is there, by what that is: the name itself, or metadata."""

@@ -18,9 +18,9 @@ from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
 from sandwright.policy.path_resolver import PathResolver
 from sandwright.policy.paths import same_name
+from sandwright.policy.provenance import BUILT_IN, Faults, PolicySource
 from sandwright.policy.resolved import Filesystem
 from sandwright.policy.rules import Action, PathRule, PathRules
-from sandwright.policy.source import BUILT_IN, Faults, PolicySource
 
 _ALLOWED_ALWAYS = ("own", "startup")
 

@@ -11,8 +11,8 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
 from sandwright.policy.paths import below, follow, followed, is_inside, same_name
+from sandwright.policy.provenance import BUILT_IN, Faults, PolicySource, Sourced
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
-from sandwright.policy.source import BUILT_IN, Faults, PolicySource, Sourced
 from sandwright.policy.startup import PATHS
 from sandwright.policy.tree import PathTree
 
@@ -241,7 +241,7 @@ def engine_faults(
     for engine in engines:
         tree.add(engine.path, engine)
     for path, source in paths:
-        found = next((rules[0] for _, rules in tree.along(path)), None)
+        found = next((rules[0] for _, rules in tree.prefixes(path)), None)
         if found:
             faults.add(source, f"{path} leads to the socket of {found.why}, which is denied always")
 

@@ -12,8 +12,8 @@ from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import STATE_KEYS, HostFacts
 from sandwright.policy.links import through_replaceable
 from sandwright.policy.paths import ancestors, depth, followed, is_inside, same_name
+from sandwright.policy.provenance import BUILT_IN, Faults
 from sandwright.policy.rules import PathRule, PathRules
-from sandwright.policy.source import BUILT_IN, Faults
 
 HIDDEN = (".cache/sandwright/sessions", ".cache/sandwright/run", STATE_KEYS)
 """Below the home: rendered sandboxes of all projects, running sessions, the key of the render cache."""

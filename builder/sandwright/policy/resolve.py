@@ -21,6 +21,7 @@ from sandwright.policy.path_resolver import (
     with_exceptions,
 )
 from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
+from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
     Credentials,
@@ -34,7 +35,6 @@ from sandwright.policy.resolved import (
     Shim,
 )
 from sandwright.policy.rules import PathRule, PathRules
-from sandwright.policy.source import BUILT_IN, Faults, Sourced
 from sandwright.policy.values import UNLIMITED
 
 _SYSTEM_DIRECTORIES = frozenset({

@@ -15,10 +15,10 @@ from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical, is_inside
+from sandwright.policy.phrasing import quoted
+from sandwright.policy.provenance import BUILT_IN, PolicySource, Sourced
 from sandwright.policy.rules import PathRule, PathRules, Protection
-from sandwright.policy.source import BUILT_IN, PolicySource, Sourced
 from sandwright.policy.values import ShimCommand
-from sandwright.policy.wording import quoted
 
 
 @dataclass(frozen=True)

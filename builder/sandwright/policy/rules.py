@@ -13,7 +13,7 @@ from typing import Literal
 
 from sandwright.policy.names import PATH_KINDS, PathKind
 from sandwright.policy.paths import components
-from sandwright.policy.source import PolicySource, Sourced
+from sandwright.policy.provenance import PolicySource, Sourced
 from sandwright.policy.tree import PathTree
 
 MAX_ANSWERS = 100_000
@@ -114,13 +114,15 @@ class PathRules:
         return rules
 
     def _decide(self, path: str) -> tuple[PathRule, ...]:
-        found = [(depth, rule) for depth, rules in self._tree.along(path) for rule in _strongest_last(rules)]
+        found = [
+            (depth, rule) for depth, rules in self._tree.prefixes(path) for rule in _strongest_last(rules)
+        ]
         found.reverse()
         rules = tuple(rule for _, rule in found)
         if not rules:
-            return tuple(rule for _, rules in self._startup.along(path) for rule in _strongest_last(rules))[
-                ::-1
-            ]
+            return tuple(
+                rule for _, rules in self._startup.prefixes(path) for rule in _strongest_last(rules)
+            )[::-1]
         depth, strongest = found[0]
         if strongest.writable and not strongest.private:
             rules = (*self._protecting(path, depth), *rules)

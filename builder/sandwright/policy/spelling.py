@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sandwright.policy.wording import quoted
+from sandwright.policy.phrasing import quoted
 
 PATH_MAX = 4095
 """Bytes in a path that Linux takes (limits.h, without the final NUL)."""

@@ -32,7 +32,7 @@ class PathTree(Generic[T]):
             node = node.children.setdefault(self._key(name), _Node())
         node.values.append(value)
 
-    def along(self, path: str) -> Iterator[tuple[int, list[T]]]:
+    def prefixes(self, path: str) -> Iterator[tuple[int, list[T]]]:
         """The values at each path from `/` down to `path` that has any, each with its depth."""
         return self.along_names(components(path))
 

@@ -12,10 +12,10 @@ from sandwright.policy.limits import left_out
 from sandwright.policy.links import through_replaceable
 from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.provenance import PolicySource
 from sandwright.policy.reserved import unheld
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.policy.source import PolicySource
 from sandwright.policy.spelling import expanded
 
 MAX_LINKS_TOLD = 5

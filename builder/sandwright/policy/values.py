@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sandwright.policy.wording import quoted
+from sandwright.policy.phrasing import quoted
 
 UNLIMITED = "unlimited"
 """Lifts a limit that a layer below set."""

@@ -93,7 +93,7 @@ def texts() -> dict[str, str]:
     """The generated parts of the pages about methods, by name."""
     found = {
         "matrix": matrix(),
-        "walls": walls(),
+        "walls": isolation_layers(),
         "probes": probes_text(),
         "work": work_text(),
         "denials": denials(),
@@ -112,15 +112,23 @@ def matrix() -> str:
     return table(["feature", *METHODS], rows)
 
 
-def walls() -> str:
+def isolation_layers() -> str:
     """What stands between a command and the user's files: by method, and what a bug of the kernel means."""
     rows = []
     for method in METHODS:
         own = registry.properties(method)
         root = "the image's" if own.root == "image" else "the host's"
-        stands = "; ".join(f"{number}. {wall}" for number, wall in enumerate(own.walls, 1)) or "nothing"
+        stands = (
+            "; ".join(f"{number}. {wall}" for number, wall in enumerate(own.isolation_layers, 1)) or "nothing"
+        )
         rows.append(
-            [code(method), root, "its own" if own.own_kernel else "the host's", stands, own.kernel_bug]
+            [
+                code(method),
+                root,
+                "its own" if own.own_kernel else "the host's",
+                stands,
+                own.kernel_exploit_impact,
+            ]
         )
     return table(["method", "root", "kernel", "what stands between", "what a bug of a kernel opens"], rows)
 
@@ -244,7 +252,7 @@ def _probes(method: str) -> tuple[Probe, ...]:
     for text, uid in itertools.product(POLICIES, (facts.uid, 0)):
         policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
-        remote = "none is started" if registry.properties(method).travels else ""
+        remote = "none is started" if registry.properties(method).copies_project else ""
         subject = ProofSubject(method, policy, fixture, listeners, canaries, remote, _PLANTED, word="word")
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}
     return tuple(probe for name, probe in found.items() if ": " not in name)

@@ -13,8 +13,8 @@ from sandwright.image.tree import FileNode, FileTree
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
-from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.layers import ImageLayer
 
@@ -65,7 +65,7 @@ def read_contents(
     `keep` picks files whose content is wanted, by the path that a layer gives them. Raise IntegrityError for
     a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
     """
-    held = HeldMembers()
+    held = MemoryBudget()
 
     def read(layer: ImageLayer) -> _Layer:
         return _read_layer(layer, algorithms, keep, held)
@@ -82,7 +82,7 @@ _Layer = LayerEntries[tuple[Mapping[str, str], bytes | None]]
 
 
 def _read_layer(
-    layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool], held: HeldMembers
+    layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool], held: MemoryBudget
 ) -> _Layer:
     """Read one layer. When this returns, blob and archive have had their digests."""
     layer.check()

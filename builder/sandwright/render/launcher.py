@@ -22,7 +22,7 @@ from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import architecture
 from sandwright.render.mounts import MountPlan
-from sandwright.render.recipe import sandbox_environment
+from sandwright.render.proxy_env import sandbox_environment
 from sandwright.render.shell import patterns
 
 
@@ -34,7 +34,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
     environment, resources = policy.environment, policy.resources
     never = (*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS)
     there = _there(plan)
-    covered = {cover.path for cover in plan.covers}
+    covered = {placeholder.path for placeholder in plan.placeholders}
     return LaunchPlan(
         method=method,
         absent=tuple(appearing(policy, covered)),
@@ -46,9 +46,11 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         passed=tuple(patterns(environment.passed)),
         never=tuple(patterns(never)),
         project=_locked(policy),
-        placeholder_directories=tuple(each.path for each in plan.covers if each.entry == "directory"),
+        placeholder_directories=tuple(each.path for each in plan.placeholders if each.entry == "directory"),
         placeholder_files=tuple(
-            (each.path, each.content.decode().rstrip("\n")) for each in plan.covers if each.entry == "file"
+            (each.path, each.content.decode().rstrip("\n"))
+            for each in plan.placeholders
+            if each.entry == "file"
         ),
         time=resources.time,
         pids=resources.pids,

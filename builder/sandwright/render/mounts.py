@@ -20,7 +20,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
 from sandwright.questions import EntryKind
-from sandwright.render.covers import Cover, covers, files_in_the_way
+from sandwright.render.placeholders import Placeholder, files_in_the_way, placeholders
 
 Root = Literal["host", "image"]
 """What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
@@ -61,7 +61,7 @@ class MountPlan:
 
     root: Root
     mounts: tuple[Mount, ...]
-    covers: tuple[Cover, ...]
+    placeholders: tuple[Placeholder, ...]
     missing: tuple[PathRule, ...]
 
 
@@ -84,13 +84,13 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = Fal
     planning.hold_files()
     planning.hold_main_index()
     planning.settle()
-    needed = planning.covers()
-    planning.pin(cover.path for cover in needed)
+    needed = planning.placeholders()
+    planning.pin(placeholder.path for placeholder in needed)
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
     return MountPlan(
         root=root,
         mounts=tuple(mounts),
-        covers=needed,
+        placeholders=needed,
         missing=tuple(planning.missing),
     )
 
@@ -283,9 +283,9 @@ class _Planning:
                 if path not in self.mounts and self._movable(path):
                     self.mounts[path] = Mount(path, "bind", writable=True, source=path, pin=True, rule=rule)
 
-    def covers(self) -> tuple[Cover, ...]:
+    def placeholders(self) -> tuple[Placeholder, ...]:
         """What must lie in the project while the sandbox runs."""
-        return covers(self._policy, lambda directory: self._state(directory) == "writable")
+        return placeholders(self._policy, lambda directory: self._state(directory) == "writable")
 
     def _put(self, mount: Mount, state: _State) -> None:
         self.mounts[mount.target] = mount
@@ -293,7 +293,7 @@ class _Planning:
 
     def _state(self, path: str) -> _State:
         state: _State = "hidden"
-        for _, states in self._states.along(path):
+        for _, states in self._states.prefixes(path):
             state = states[-1]
         return state
 

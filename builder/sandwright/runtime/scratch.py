@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.mountinfo import unmount_below
 
@@ -19,7 +19,7 @@ PREFIX = "sandwright-smoke-"
 """What every name we give to a container, an image or a directory begins with."""
 
 RECORDS = "scratch"
-"""The directory of the records, where no sandbox writes (`sandwright.places`)."""
+"""The directory of the records, where no sandbox writes (`sandwright.user_dirs`)."""
 
 
 @contextlib.contextmanager
@@ -65,8 +65,8 @@ def forget(directory: Path) -> None:
 
 
 def _records() -> Path:
-    places.private(places.runtime())
-    return Path(places.private(f"{places.runtime()}/{RECORDS}"))
+    user_dirs.private(user_dirs.runtime())
+    return Path(user_dirs.private(f"{user_dirs.runtime()}/{RECORDS}"))
 
 
 def _identity(directory: Path) -> bytes:

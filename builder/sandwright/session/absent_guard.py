@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.session.scan_scope import PLACEHOLDER, printable
 from sandwright.signalling import ProcessIdentity, identity, liveness
@@ -41,7 +41,7 @@ def check(policy: str) -> None:
         if record is None or record.policy != policy:
             continue
         if made := record.made():
-            raise places.error(*lines(made, str(file)), "nothing was run")
+            raise user_dirs.error(*lines(made, str(file)), "nothing was run")
         if liveness(record.process) == "ended":
             file.unlink(missing_ok=True)
 
@@ -50,9 +50,9 @@ def begin(session: str, policy: str, absent: Sequence[str]) -> str:
     """Record a run of this process, and give the file; empty where nothing has to be. Raise HostError."""
     if not absent:
         return ""
-    file = str(Path(places.private(_folder()), f"{session}.json"))
+    file = str(Path(user_dirs.private(_folder()), f"{session}.json"))
     record = GuardRecord(process=identity(), policy=policy, absent=tuple(absent))
-    places.write(file, encode_record(record))
+    user_dirs.write(file, encode_record(record))
     return file
 
 
@@ -84,7 +84,7 @@ def _is_there(path: str) -> bool:
 
 
 def _folder() -> str:
-    return str(Path(places.cache(), "elsewhere"))
+    return str(Path(user_dirs.cache(), "elsewhere"))
 
 
 def _read(file: Path) -> GuardRecord | None:

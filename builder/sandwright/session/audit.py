@@ -124,7 +124,7 @@ class AuditLog:
             return os.path.samestat(os.lstat(self.path), os.fstat(self._fd))
         return False
 
-    def discard(self) -> None:
+    def purge(self) -> None:
         """Nothing was started: let it go, and remove it where it was made for this run and holds nothing."""
         if self.made and self.in_place() and os.fstat(self._fd).st_size == 0:
             Path(self.path).unlink()

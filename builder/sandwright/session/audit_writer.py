@@ -35,10 +35,10 @@ class AuditWriter:
     """The lines of one run in an open log."""
 
     def __init__(
-        self, log: AuditLog, session: str, context: DenialContext, say: Callable[[str], None]
+        self, log: AuditLog, session: str, context: DenialContext, notify: Callable[[str], None]
     ) -> None:
         log.session = session
-        self._log, self._context, self._say = log, context, say
+        self._log, self._context, self._notify = log, context, notify
         self._bridge: BridgeLog | None = None
         self._proxied: Hosts | None = None
         self._hosts: set[str] = set()
@@ -95,7 +95,7 @@ class AuditWriter:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the rest is done
-            self._say(f"the audit log lacks something of this run: {error}")
+            self._notify(f"the audit log lacks something of this run: {error}")
 
     def _look(self) -> None:
         """Write what launcher and bridge have reported since the last look."""
@@ -133,9 +133,9 @@ class AuditWriter:
             self._log.write("omitted", by="proxy", hosts=len(hosts) - _MOST_HOSTS)
 
     def _end(self, ended: RunEnded) -> None:
-        self._say(self._log.end(ended.status, ended.seconds))
+        self._notify(self._log.end(ended.status, ended.seconds))
         if not self._log.in_place():
-            self._say(f"audit log {self._log.path}: another file is there now")
+            self._notify(f"audit log {self._log.path}: another file is there now")
 
 
 def _host(event: RunRefused) -> str:

@@ -9,7 +9,7 @@ import os
 import stat
 from _operator import _compare_digest  # what hmac.compare_digest is, without hmac
 
-from sandwright import digests, places
+from sandwright import digests, user_dirs
 from sandwright.errors import HostError
 
 SIZE = 32
@@ -22,7 +22,7 @@ _OUTER = bytes(each ^ 0x5C for each in range(256))
 
 def file() -> str:
     """Where the key is."""
-    return os.path.join(places.keys(), "render-cache")
+    return os.path.join(user_dirs.keys(), "render-cache")
 
 
 def read() -> bytes | None:
@@ -53,7 +53,7 @@ def private_content(path: str) -> bytes:
 def make() -> bytes | None:
     """Make a key where there is no usable one, None where that fails. All earlier entries are void."""
     try:
-        places.private(places.keys())
+        user_dirs.private(user_dirs.keys())
         part = f"{file()}.{os.getpid()}.{os.urandom(8).hex()}"
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright import foreground, places
+from sandwright import foreground, user_dirs
 from sandwright.environment import SESSION
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import absent_guard, state
@@ -77,7 +77,7 @@ class CommandSession:
         supervised = is_traced() or self.log is not None or self.request.recording is not None
         return self.prepared.runs_alone and not supervised and can_exec_post_run(state.directory())
 
-    def exec_launcher(self, say: Callable[[str], None]) -> int:
+    def exec_launcher(self, notify: Callable[[str], None]) -> int:
         """Become the launcher; come back only with an error, having cleaned up."""
         program = self.prepared.argv[0]
         try:
@@ -88,12 +88,12 @@ class CommandSession:
             _restore_signals()
             os.execve(program, words, self.environment())  # noqa: S606 - that is what this is for
         except OSError as error:
-            raise places.error(f"{program} can't be started: {error.strerror}") from error
+            raise user_dirs.error(f"{program} can't be started: {error.strerror}") from error
         finally:
             state.forget(self.id)
             from sandwright.session.post_run import report_run  # noqa: PLC0415 - the launcher failed to start
 
-            report_run(self.record, None, say, refusals=Path(state.denials_of(self.id)))
+            report_run(self.record, None, notify, refusals=Path(state.denials_of(self.id)))
 
     def _cidfile(self) -> str | None:
         """The file of `--cidfile` where an engine writes the container's id; else write our own there."""
@@ -162,4 +162,4 @@ def _write_new(path: str, text: str) -> None:
         with open(path, "x", encoding="utf-8") as file:  # noqa: PTH123 - a name of the caller's
             file.write(text)
     except OSError as error:
-        raise places.error(f"{path} can't be written: {error.strerror}") from error
+        raise user_dirs.error(f"{path} can't be written: {error.strerror}") from error

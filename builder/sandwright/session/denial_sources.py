@@ -24,7 +24,7 @@ def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialCo
             name: str(item.source)
             for name, item in policy.settings.entries.get("credentials.shims", {}).items()
         },
-        looser=_looser(policy.process.seccomp, declaration.closes),
+        looser=_looser(policy.process.seccomp, declaration.extra_denied_syscalls),
         partly=_partly(policy.process.seccomp),
         shipped=policy.process.seccomp in SECCOMP_PROFILES,
         never=tuple(_host_path(each, policy) for each in SOCKETS),

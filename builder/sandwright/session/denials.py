@@ -169,12 +169,12 @@ def append_denials(path: str, found: Denials) -> str:
     return ""
 
 
-def report_denials(found: Denials, *, to: str, quiet: bool, say: Callable[[str], None]) -> list[str]:
+def report_denials(found: Denials, *, to: str, quiet: bool, notify: Callable[[str], None]) -> list[str]:
     """Print denials, and append them to a file where one is named; give what went wrong."""
     if to and (wrong := append_denials(to, found)):
         return [f"what was refused can't be told: {wrong}"]
     for line in () if quiet else denial_lines(found):
-        say(line)
+        notify(line)
     return []
 
 

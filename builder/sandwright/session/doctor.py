@@ -59,7 +59,7 @@ class Diagnosis:
     """The machine, and each method on it.
 
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
-    starts; it is empty where methods were named. `instead` are those that start in another form. `untold`
+    starts; it is empty where methods were named. `fallback` are those that start in another form. `untold`
     says for each method that starts which refusals a run of it is not told of, each with the reason.
     `untried` are forms that were not started, each with the method whose place it takes, as that starts.
     """
@@ -67,7 +67,7 @@ class Diagnosis:
     surroundings: Surroundings
     methods: tuple[Preflight, ...]
     ladder: tuple[Rung, ...] = ()
-    instead: tuple[Instead, ...] = ()
+    fallback: tuple[Instead, ...] = ()
     untold: Mapping[str, Mapping[Refused, str]] = field(default_factory=dict)
     untried: Mapping[str, str] = field(default_factory=dict)
 

@@ -75,9 +75,9 @@ class FollowedFleet:
 
 
 def start(
-    request: RunRequest, size: FleetSize, *, name: str, results: str, say: Callable[[str], None]
+    request: RunRequest, size: FleetSize, *, name: str, results: str, notify: Callable[[str], None]
 ) -> FollowedFleet:
-    """Start a fleet. `say` is told what a person should know. Raise SandwrightError when nothing started."""
+    """Start a fleet. `notify` gets messages for the user. Raise SandwrightError when nothing started."""
     if not request.argv:
         raise UsageError("give a command to run, behind --")
     name = _checked(name) if name else secrets.token_hex(4)
@@ -92,7 +92,7 @@ def start(
     if not isinstance(backend, FleetBackend):
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
         raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
-    report_start(prepared, say)
+    report_start(prepared, notify)
     sweep()
     path = results or default_results(name)
     descriptor = 1 if path == "-" else fleet_results.open_new(path, name)

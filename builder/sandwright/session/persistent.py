@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from sandwright import places, process
+from sandwright import process, user_dirs
 from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
 from sandwright.policy import spelling
@@ -43,7 +43,7 @@ def missing(policy: MergedPolicy, project: str) -> bool:
 
 def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
     """Paths with the root that they are spelled with, and whether they are files."""
-    values = kept(places.home(), project)
+    values = kept(user_dirs.home(), project)
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
             root = next(
@@ -63,7 +63,7 @@ def _make(root: str, path: str, *, is_file: bool) -> None:
     *folders, last = path[len(root) + 1 :].split("/")
     try:
         with contextlib.ExitStack() as stack:
-            folder = os.open(places.private(root, passed=True), _DIRECTORY)
+            folder = os.open(user_dirs.private(root, passed=True), _DIRECTORY)
             stack.callback(os.close, folder)
             for name in [*folders, *([] if is_file else [last])]:
                 with contextlib.suppress(FileExistsError):
@@ -76,12 +76,12 @@ def _make(root: str, path: str, *, is_file: bool) -> None:
                     stack.callback(os.close, new)
                     os.write(new, b"{}\n" * last.endswith((".json", ".jsonc")))
     except OSError as error:
-        raise places.error(f"{path} can't be made: {error.strerror}") from error
+        raise user_dirs.error(f"{path} can't be made: {error.strerror}") from error
 
 
 def unused_caches() -> list[Leftover]:
     """The caches of all projects in which nothing runs."""
-    home = places.home()
+    home = user_dirs.home()
     folder = Path(home, KEPT, "caches")
     found = sorted(map(str, folder.iterdir())) if folder.is_dir() else []
     used = _used_caches()
@@ -90,7 +90,7 @@ def unused_caches() -> list[Leftover]:
 
 def _used_caches() -> set[str]:
     """Those of projects in which a session may go on."""
-    home, records = places.home(), state.read_all()
+    home, records = user_dirs.home(), state.read_all()
     return {kept(home, each.project)["CACHE"] for each in records if liveness(each.process) != "ended"}
 
 
@@ -102,5 +102,5 @@ def remove_cache(path: str) -> bool:
     try:
         process.remove_tree(path)
     except CommandFailed as error:
-        raise places.error(f"{path} can't be removed: {error}") from error
+        raise user_dirs.error(f"{path} can't be removed: {error}") from error
     return True

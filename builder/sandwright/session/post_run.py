@@ -22,7 +22,7 @@ from sandwright.session.events import RunEnded, RunRefused, read_events
 from sandwright.session.post_run_start import Clock, is_traced
 from sandwright.session.scan import scan_changes
 from sandwright.session.session_record import PostRun, SessionRecord
-from sandwright.visible import say
+from sandwright.visible import notify
 
 if TYPE_CHECKING:
     from sandwright.session.denials import Denial, OmittedDenials
@@ -35,11 +35,11 @@ def main() -> None:
         record = decode_record(SessionRecord, file.read_bytes())
         file.unlink()
         _unblock_signals()
-        report_run(record, status, say, refusals=file.with_suffix(".denials"))
+        report_run(record, status, notify, refusals=file.with_suffix(".denials"))
     except KeyboardInterrupt:
         pass
     except Exception as fault:  # noqa: BLE001 - the run's status is what counts
-        _say_all([f"what the run left was not looked at: {fault}"], say)
+        _say_all([f"what the run left was not looked at: {fault}"], notify)
     finally:
         os._exit(status)
 
@@ -93,7 +93,7 @@ def _denials(
 
     try:
         found = [*collect_denials([*read_events(refusals), *others], report.context), *paths]
-        return report_denials(found, to=report.denials, quiet=report.quiet, say=tell) if found else []
+        return report_denials(found, to=report.denials, quiet=report.quiet, notify=tell) if found else []
     except (OSError, ValueError, LookupError) as fault:
         return [f"what was refused can't be told: {fault}"]
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from sandwright import inputs, places
+from sandwright import inputs, user_dirs
 from sandwright.documents import strictjson
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
@@ -20,7 +20,7 @@ KEPT = ("ready", "hangs", "not-denied")
 
 def known(backend: Backend, host: MachineFacts) -> Preflight:
     """What a preflight of a method finds: that of the last one, while what it depends on is the same."""
-    path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
+    path = Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
     found = _kept(path, backend)
     return found if found is not None else fresh(backend, host)
 
@@ -39,13 +39,13 @@ def questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterato
 
 def fresh(backend: Backend, host: MachineFacts) -> Preflight:
     """Start the sandbox of a method, and keep what that showed."""
-    path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
+    path = Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
     asking = LiveHost()
     asking.ask_all(backend.depends(host))
     found = backend.preflight(host)
     if found.code in KEPT:
         data = {"found": asdict(found), "asked": asking.recording()}
-        places.write(str(path), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
+        user_dirs.write(str(path), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
     else:
         path.unlink(missing_ok=True)
     return found

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright import places, process
+from sandwright import process, user_dirs
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
-from sandwright.methods.contract import Backend, Say, quiet
+from sandwright.methods.contract import Backend, Notify, quiet
 from sandwright.methods.properties import Properties
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.collect import collect
@@ -28,7 +28,7 @@ from sandwright.policy.layers import base
 from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import ancestors
-from sandwright.policy.remarks import remarks
+from sandwright.policy.policy_warnings import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import trusted_directories
 from sandwright.reading import read_start
@@ -44,7 +44,7 @@ from sandwright.session.render_store import store, sweep
 from sandwright.session.request import RunRequest
 from sandwright.session.session_record import Enforced, PostRun, SandboxRecord
 from sandwright.session.writable import scan_scope
-from sandwright.signalling import BOOT, boot, machine
+from sandwright.signalling import boot, machine
 
 if TYPE_CHECKING:
     from sandwright.bridge.start import Bridge
@@ -57,19 +57,19 @@ _PLACE = "\0command"
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 
 
-def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
+def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     """Make a request's sandbox ready, and keep it for the next time.
 
     Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
     can't say it or does not work here, a directory that can't be written.
     """
     inputs = LiveHost()
-    places.private(places.cache())
+    user_dirs.private(user_dirs.cache())
     policy = load(request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
     if persistent.make(policy, str(Path(request.policy).parent)):
-        return prepare(request, say)  # what was asked of the host is another thing now
+        return prepare(request, notify)  # what was asked of the host is another thing now
     resolved = resolved_here(policy, request, inputs)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
@@ -85,7 +85,6 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
-    inputs.content(BOOT)  # the record names this boot: after another, the session would count as ended
     record = _record(resolved, backend, rendered, directory, request=request, policy=policy)
     start = SandboxStart(
         terminal_argv=_words(backend, directory, terminal=True),
@@ -102,7 +101,7 @@ def prepare(request: RunRequest, say: Say = quiet) -> CachedSandbox:
         record=record,
         start=start,
         argv=_words(backend, directory, terminal=False),
-        environment=dict(backend.environment(resolved, inputs, say=say)),
+        environment=dict(backend.environment(resolved, inputs, notify=notify)),
     )
     _ask_program(inputs)
     trusted = trust.is_given(found, inputs)
@@ -144,7 +143,7 @@ def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPol
     layers = tuple(layer for layer in layers if layer.kind != "project")
     if request.has_policy():
         layers = (*layers, read_layer(file, kind="project", methods=methods, shown=shown))
-    elif places.holds_home(str(file.parent)):
+    elif user_dirs.holds_home(str(file.parent)):
         raise UsageError(
             f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "
             "command could write: change into the project's directory"
@@ -161,7 +160,7 @@ def _record_search(request: RunRequest, inputs: LiveHost) -> None:
         for folder in (request.cwd, *ancestors(request.cwd)):
             inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")
             inputs.ask("status", folder)
-        inputs.real(places.home())
+        inputs.real(user_dirs.home())
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/"):
         inputs.ask("status", runtime)
@@ -193,8 +192,8 @@ def resolved_here(
 
     `project` is another directory than the request's policy is in, `other` what is made of the host's facts.
     """
-    for directory in places.hidden()[:2]:
-        places.private(directory)
+    for directory in user_dirs.hidden()[:2]:
+        user_dirs.private(directory)
     _remember_directories()
     root = Path(request.policy).parent if project is None else project
     cwd = request.cwd if project is None else None
@@ -209,8 +208,10 @@ def _remember_directories() -> None:
     """Record where this run's variables lead: a later run without them has to reserve that, too."""
     trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
     with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
-        places.private(places.keys())
-        places.remember({"hidden": places.hidden(), "readonly": places.readonly(), "trusted": trusted})
+        user_dirs.private(user_dirs.keys())
+        user_dirs.remember(
+            {"hidden": user_dirs.hidden(), "readonly": user_dirs.readonly(), "trusted": trusted}
+        )
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
@@ -344,7 +345,7 @@ def _placeholders(resolved: ResolvedPolicy, properties: Properties) -> tuple[str
     """The files that its launcher puts into the project for the time of a run."""
     if not properties.placeholders:
         return ()
-    return tuple(each.path for each in mount_plan(resolved, root=properties.root).covers)
+    return tuple(each.path for each in mount_plan(resolved, root=properties.root).placeholders)
 
 
 def _words(backend: Backend, directory: Path, *, terminal: bool) -> tuple[str, ...]:

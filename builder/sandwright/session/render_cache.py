@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sandwright import digests, inputs, places
+from sandwright import digests, inputs, user_dirs
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.errors import RenderError
@@ -97,7 +97,7 @@ class CachedSandbox:
 def cache_path(identity: list[str]) -> str:
     """The entry of a request."""
     name = digests.sha256("\n".join(identity).encode("utf-8", "surrogateescape"))
-    return os.path.join(places.cache(), f"{name}.entry")
+    return os.path.join(user_dirs.cache(), f"{name}.entry")
 
 
 def find(identity: list[str]) -> CachedSandbox | None:
@@ -126,7 +126,7 @@ def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *,
         return
     path = cache_path(identity)
     body = entry_bytes(_entry(prepared, recording, trusted=trusted))
-    places.write(path, cache_key.mac(key, path, body) + b"\n" + body)
+    user_dirs.write(path, cache_key.mac(key, path, body) + b"\n" + body)
 
 
 def _sandbox(entry: CacheEntry) -> CachedSandbox:
@@ -154,7 +154,7 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
         launcher=prepared.argv,
         environment=tuple(prepared.environment.items()),
         sessions=sessions,
-        guards=os.path.join(places.cache(), "elsewhere"),
+        guards=os.path.join(user_dirs.cache(), "elsewhere"),
         record=encode_record(prepared.record).decode()[1:],  # the front writes what is of one run before it
         report=tuple(post_run_argv(sessions)[:-1]),
         roots=scope.roots,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.render.artifact import Artifact
@@ -36,7 +36,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
     """Put artifacts into a directory named by what they are, and give it. One that is there is checked."""
     listed = sorted(artifacts, key=lambda each: each.name)
     names = "".join(f"{each.name} {each.mode:o} {each.digest}\n" for each in listed)
-    folder = places.private(f"{places.cache()}/rendered")
+    folder = user_dirs.private(f"{user_dirs.cache()}/rendered")
     directory = Path(folder, hashlib.sha256(names.encode()).hexdigest())
     if directory.exists():
         if _holds(directory, listed):
@@ -65,7 +65,7 @@ def sweep(used: str) -> None:
     Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.
     """
     in_use = {used, *(record.directory for record in state.read_all())}
-    cache = Path(places.cache())
+    cache = Path(user_dirs.cache())
     rendered, programs = cache / "rendered", cache / "programs"
     for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*"), *programs.glob(".*")):
         _remove_after(half_made, _HALF_MADE)
@@ -78,7 +78,7 @@ def _share(path: Path, artifact: Artifact) -> None:
     """Have a program share the copy of other directories, where the file system has hard links."""
     if not artifact.content.startswith(_PROGRAM):
         return
-    folder = Path(places.private(f"{places.cache()}/programs"))
+    folder = Path(user_dirs.private(f"{user_dirs.cache()}/programs"))
     shared = folder / f"{hashlib.sha256(artifact.content).hexdigest()}-{artifact.mode:o}"
     try:
         if shared.is_symlink() or shared.read_bytes() != artifact.content:

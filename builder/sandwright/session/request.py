@@ -7,9 +7,9 @@ import sys
 from json import dumps
 
 from sandwright.environment import TELEMETRY
-from sandwright.places import is_there
 from sandwright.policy.agents import AGENTS
 from sandwright.session.recording import Recording
+from sandwright.user_dirs import is_there
 
 VERSION = "1"
 """Of the entries of the render cache, and the questions in them."""

@@ -26,11 +26,11 @@ _QUICKLY = 0.2
 """Seconds that a file system gets to say whether a killed session's placeholders are there."""
 
 
-def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> int:
+def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) -> int:
     """Run the request's command; give its exit status, unless this process becomes the launcher.
 
     128 + n says that signal n ended it, 124 that its time was up, 125 that its launcher could not start it
-    as it was rendered, and said so. `say` is told what a person should know before it starts. Raise
+    as it was rendered, and said so. `notify` is told what a person should know before it starts. Raise
     SandwrightError when nothing was started.
     """
     if not request.argv:
@@ -39,31 +39,31 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     absent_guard.check(request.policy)
     log = _opened(request.audit)
     try:
-        prepared = prepare_or_cached(request, say)
+        prepared = prepare_or_cached(request, notify)
         _check(request, prepared, log)
     except BaseException:
         if log is not None:
-            log.discard()
+            log.purge()
         raise
-    report_start(prepared, say)
+    report_start(prepared, notify)
     sweep()
     session = CommandSession(request, prepared, began, log)
     if request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
         request.recording = Recording(paths, looks=False)
     if session.can_exec_launcher():
-        return session.exec_launcher(say)
+        return session.exec_launcher(notify)
     from sandwright.session.supervise import run_supervised  # noqa: PLC0415 - costs milliseconds
 
-    return run_supervised(session, say)
+    return run_supervised(session, notify)
 
 
-def report_start(prepared: CachedSandbox, say: Callable[[str], None]) -> None:
+def report_start(prepared: CachedSandbox, notify: Callable[[str], None]) -> None:
     """Say what a person should know before a sandbox starts."""
     loosened = prepared.start.loosened.line()
     for note in (prepared.start.default_policy, *(prepared.start.notes if prepared.fresh else ()), loosened):
         if note:
-            say(note)
+            notify(note)
 
 
 def _opened(path: str) -> AuditLog | None:
@@ -123,7 +123,7 @@ def _check_visible(program: str, scope: ScanScope) -> None:
         )
 
 
-def prepare_or_cached(request: RunRequest, say: Callable[[str], None] = lambda _: None) -> CachedSandbox:
+def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambda _: None) -> CachedSandbox:
     """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError.
 
     What changes while it is rendered, as sockets of other programs do, has it rendered once more.
@@ -134,8 +134,8 @@ def prepare_or_cached(request: RunRequest, say: Callable[[str], None] = lambda _
         return found
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
 
-    prepared = prepare(request, say)
-    return prepared if render_cache.find(request.identity()) is not None else prepare(request, say)
+    prepared = prepare(request, notify)
+    return prepared if render_cache.find(request.identity()) is not None else prepare(request, notify)
 
 
 def _as_rendered(prepared: CachedSandbox) -> bool:

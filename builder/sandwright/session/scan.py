@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.inputs import LiveHost
@@ -72,8 +72,8 @@ def _scanned(
     if scan.stopped:  # the rest is known no less than before
         scan.seen = {**scan.before, **scan.seen}
     if scan.seen != scan.before:
-        places.private(os.path.dirname(file))
-        places.write(file, strictjson.dumps(scan.seen))
+        user_dirs.private(os.path.dirname(file))
+        user_dirs.write(file, strictjson.dumps(scan.seen))
     return scan.lines()
 
 

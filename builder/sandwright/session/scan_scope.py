@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sandwright import digests, places
+from sandwright import digests, user_dirs
 from sandwright.folding import folded_name
 
 PLACEHOLDER = stat.S_IFDIR | 0o1555
@@ -94,7 +94,7 @@ def _folded(path: str) -> str:
 
 def known_file(policy: str) -> str:
     """Where what a look found is kept for the next, by the file of the policy."""
-    return str(Path(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json"))
+    return str(Path(user_dirs.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json"))
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sandwright.environment import SESSION
 from sandwright.errors import HostError
 from sandwright.locking import lock_within
-from sandwright.questions import is_cover
+from sandwright.questions import is_placeholder
 from sandwright.session import state
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
 from sandwright.session.session_record import SessionRecord
@@ -113,5 +113,5 @@ def present(placeholders: Sequence[str], *, within: float = _LOOKING) -> list[st
 
 def _is_placeholder(path: str) -> bool:
     with contextlib.suppress(OSError):
-        return is_cover(path, os.lstat(path))
+        return is_placeholder(path, os.lstat(path))
     return False

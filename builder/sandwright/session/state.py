@@ -12,7 +12,7 @@ from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.documents import strictjson
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.session.session_record import SessionRecord
@@ -24,7 +24,7 @@ _LONG = 60
 
 def directory() -> str:
     """Where the files are. Raise HostError when it is not ours."""
-    return places.private(str(Path(places.runtime(), "sessions")))
+    return user_dirs.private(str(Path(user_dirs.runtime(), "sessions")))
 
 
 def new_id() -> str:
@@ -35,7 +35,7 @@ def new_id() -> str:
 def write(record: SessionRecord) -> str:
     """Record a session; give the file. Raise HostError."""
     path = file_of(record.session)
-    places.write(path, encode_record(record))
+    user_dirs.write(path, encode_record(record))
     return path
 
 

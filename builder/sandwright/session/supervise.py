@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from sandwright import foreground, places
+from sandwright import foreground, user_dirs
 from sandwright.bridge.start import Bridge
 from sandwright.egress.proxy_plan import ProxyPlan
 from sandwright.egress.start import Proxy, start_proxy
@@ -44,11 +44,11 @@ class _Observed:
     paths: Denials = field(default_factory=list)
 
 
-def run_supervised(session: CommandSession, say: foreground.Say) -> int:
+def run_supervised(session: CommandSession, notify: foreground.Notify) -> int:
     """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
     observed, refusals = _Observed(), Path(state.denials_of(session.id))
     context = session.prepared.record.after.context
-    audit = AuditWriter(session.log, session.id, context, say) if session.log else None
+    audit = AuditWriter(session.log, session.id, context, notify) if session.log else None
     try:
         with ExitStack() as stack:
             status = observed.status = _run(session, observed, audit, stack)
@@ -57,12 +57,12 @@ def run_supervised(session: CommandSession, say: foreground.Say) -> int:
             ended = RunEnded(status=observed.status, seconds=time.time() - session.began)
             audit.finish(ended, observed.hosts or (), refusals)
         if session.request.explained and observed.status is not None:
-            observed.paths = _explained(session, say)
+            observed.paths = _explained(session, notify)
         calls = observed.bridge.refused() if observed.bridge else ()
         report_run(
             session.record,
             observed.status,
-            say,
+            notify,
             refusals=refusals,
             hosts=observed.hosts,
             calls=calls,
@@ -106,7 +106,7 @@ def _started(session: CommandSession) -> RunStarted:
     )
 
 
-def _explained(session: CommandSession, say: foreground.Say) -> Denials:
+def _explained(session: CommandSession, notify: foreground.Notify) -> Denials:
     """Which paths were refused. The policy is asked only where some may be."""
     assert session.request.recording is not None
     file = Path(session.request.recording.file)
@@ -114,10 +114,10 @@ def _explained(session: CommandSession, say: foreground.Say) -> Denials:
         accesses, unknown = candidate_denials(file, session.prepared.record.after.context.paths)
         found = _judged(session, accesses) if accesses else []
         if unknown:
-            say(f"{unknown} calls with paths are unknown: more may be refused")
+            notify(f"{unknown} calls with paths are unknown: more may be refused")
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        say(f"which paths were refused can't be told: {fault}")
+        notify(f"which paths were refused can't be told: {fault}")
         return []
     finally:
         file.unlink(missing_ok=True)
@@ -153,17 +153,17 @@ def _foreground(
         return foreground.run(
             words,
             environment,
-            deliver=lambda launcher, number: _deliver(prepared.method, launcher, number),
+            send_signal=lambda launcher, number: _deliver(prepared.method, launcher, number),
             relay=session.relays_terminal(),
             controlling=prepared.start.terminal == "controlling",
             passed=passed,
         )
     except OSError as error:
-        raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+        raise user_dirs.error(f"{words[0]} can't be started: {error.strerror}") from error
 
 
 def _deliver(method: str, launcher: int, number: int) -> str:
-    return backend(method).deliver(launcher, number)
+    return backend(method).send_signal(launcher, number)
 
 
 def _proxy(session: CommandSession, stack: ExitStack, plan: ProxyPlan) -> Proxy:

@@ -17,7 +17,7 @@ is in use. It holds no argument of the command and no variable: of the command o
 | `status` | the exit status; null when nothing was started |
 | `enforced` | as `sandwright status` shows it: network, writable paths, limits, what is degraded |
 | `denials` | how often the session's proxy refused each HOST:PORT |
-| `unseen` | in its place, why denials can't be told |
+| `unreported` | in its place, why denials can't be told |
 """
 
 from __future__ import annotations

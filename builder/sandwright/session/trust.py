@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.documents import strictjson
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.environment import TRUST
@@ -109,13 +109,13 @@ def is_given(loosened: Loosened, inputs: LiveHost) -> bool:
 
 def directory() -> str:
     """Where the records are."""
-    return str(Path(places.config(), "trust"))
+    return str(Path(user_dirs.config(), "trust"))
 
 
 def record(loosened: Loosened) -> str:
     """Keep the user's word; give the file. Raise HostError when it can't be written."""
-    places.private(directory())
-    places.write(_file(loosened), encode_record(loosened))
+    user_dirs.private(directory())
+    user_dirs.write(_file(loosened), encode_record(loosened))
     return _file(loosened)
 
 

@@ -10,7 +10,7 @@ from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
-from sandwright.render.covers import git_directories
+from sandwright.render.placeholders import git_directories
 from sandwright.session.scan_scope import ProtectedName, ScanScope
 
 _REPORTED = [each for each in NAMES if each.decision in ("protect", "existing", "report")]

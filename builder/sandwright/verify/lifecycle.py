@@ -26,7 +26,7 @@ from sandwright.errors import CommandFailed
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
 from sandwright.mountinfo import mounted_below
-from sandwright.questions import is_cover
+from sandwright.questions import is_placeholder
 from sandwright.runtime.probe.protocol import answers, attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
@@ -368,7 +368,7 @@ def _appeared(project: Path, before: frozenset[str]) -> list[str]:
 
 def _covers(path: Path) -> bool:
     try:
-        return is_cover(str(path), path.lstat())
+        return is_placeholder(str(path), path.lstat())
     except OSError:
         return True  # it has gone
 

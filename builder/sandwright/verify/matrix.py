@@ -113,7 +113,7 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | 
     found = registry.backend(row).preflight(host)
     if not found.ready:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
-    if properties.travels and (reason := _not_travelling(resolve, properties.travels)):
+    if properties.copies_project and (reason := _not_travelling(resolve, properties.copies_project)):
         return _untried(method, reason, Verdict.SKIPPED)
     engine = registry.find(row)[2].outer
     if engine != "none":

@@ -79,7 +79,7 @@ def prove(
     declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(planted(inside=declaration.of("filesystem.readonly").level != "cannot"))
-        if registry.properties(method).travels:
+        if registry.properties(method).copies_project:
             resolve = at_fixture(resolve, fixture)
             runs, secrets = False, False
         listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
@@ -91,7 +91,7 @@ def prove(
         policy = with_kept_limits(whole, declaration)
         names = canaries(policy)
         remote: RemoteCanary | str = ""
-        if registry.properties(method).travels:
+        if registry.properties(method).copies_project:
             names = Canaries({}, {**names.withheld, **names.passed})
             remote = _remote(stack, method, policy)
         reserved = stack.enter_context(plant_files(fixture.word))
@@ -120,7 +120,7 @@ def prove(
             return RenderedSandbox(
                 *(method, launcher, fixture.program, {**environment, **(given.environment if given else {})}),
                 (given.bridge.channel,) if given else (),
-                travels=bool(registry.properties(method).travels),
+                copies_project=bool(registry.properties(method).copies_project),
                 document=stack.enter_context(handed_over(handed)) if is_native(launcher) else None,
             )
 
@@ -133,8 +133,8 @@ def prove(
         if runs if secrets is None else secrets:
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
-        if registry.properties(method).travels:
-            registry.backend(method).discard(policy)
+        if registry.properties(method).copies_project:
+            registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
         notes = [*stricter, *notes, _granted(subject), *provision.notes]
@@ -246,7 +246,7 @@ def start_outcome(batch: Batch, sandbox: RenderedSandbox) -> ProbeOutcome:
     """Whether a sandbox started and the probe program ran in it to its end."""
     answered = sum(each.kind != "none" for each in batch.answers)
     # 125: not all that the probes make comes back
-    ends = (0, 125) if sandbox.travels else (0,)
+    ends = (0, 125) if sandbox.copies_project else (0,)
     good = batch.status in ends and answered == len(batch.answers)
     ended = "ran out of time" if batch.status is None else f"ended with {batch.status}"
     return ProbeOutcome(

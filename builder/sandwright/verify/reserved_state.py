@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.policy.installation import directories
 
 
@@ -24,14 +24,14 @@ class ReservedState:
 @contextlib.contextmanager
 def plant_files(word: str) -> Iterator[ReservedState]:
     """Plant a file in each directory that no sandbox may see; they are gone at the end. Raise HostError."""
-    files = [Path(places.private(directory), f".sandwright-{word}") for directory in places.hidden()]
+    files = [Path(user_dirs.private(directory), f".sandwright-{word}") for directory in user_dirs.hidden()]
     with contextlib.ExitStack() as stack:
         for file in files:
             stack.callback(file.unlink, missing_ok=True)
-            places.write(str(file), word.encode())
+            user_dirs.write(str(file), word.encode())
         yield ReservedState(
             tuple(files),
-            tuple(_writable((*places.hidden(), *places.readonly()))),
+            tuple(_writable((*user_dirs.hidden(), *user_dirs.readonly()))),
             tuple(_writable(directories())),
         )
 

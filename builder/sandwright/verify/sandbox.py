@@ -44,7 +44,7 @@ class RenderedSandbox:
     `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
     which is no more than the host's with what a method needs besides; `descriptors` are what it inherits,
     `cwd` is where it starts (None: here), `document` the descriptor of its run document, None without.
-    `travels`: it starts elsewhere, by the method's own program.
+    `copies_project`: it starts elsewhere, by the method's own program.
     """
 
     method: str
@@ -53,7 +53,7 @@ class RenderedSandbox:
     environment: Mapping[str, str] = field(repr=False)
     descriptors: tuple[int, ...] = ()
     cwd: Path | None = None
-    travels: bool = False
+    copies_project: bool = False
     document: int | None = None
 
     def attempt(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> Batch:
@@ -71,7 +71,7 @@ class RenderedSandbox:
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that starts the probe program with some words."""
         command = [str(self.program), *words]
-        if self.travels:
+        if self.copies_project:
             return list(registry.backend(self.method).wrap(self.launcher.parent, command))
         words = [str(self.launcher), *command]
         return words if self.document is None else with_document(words, self.document)

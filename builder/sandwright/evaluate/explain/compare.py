@@ -16,8 +16,8 @@ from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodV
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import Explanation
 from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.provenance import PolicySource
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.source import PolicySource
 from sandwright.policy.uses import RenderFinding, check_expressible
 from sandwright.render.rendered import Rendered, Renderer
 

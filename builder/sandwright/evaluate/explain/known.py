@@ -15,8 +15,8 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import RenderFinding
 from sandwright.render.authorities import NAMES
-from sandwright.render.covers import files_in_the_way
-from sandwright.render.recipe import proxy_environment
+from sandwright.render.placeholders import files_in_the_way
+from sandwright.render.proxy_env import proxy_environment
 
 
 def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from sandwright.evaluate.explain.verdict import Asked
 from sandwright.policy import explain as own
 from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReason
 from sandwright.policy.paths import follow
+from sandwright.policy.phrasing import one_of
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.wording import one_of
 from sandwright.render.filters import from_file, resolve_usable
 from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile
 from sandwright.seccomp.abi import NATIVE, guess, known_names, numbers

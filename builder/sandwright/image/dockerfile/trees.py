@@ -17,8 +17,8 @@ from sandwright.image.layered import LayeredTree, read_layer
 from sandwright.image.tree import FileNode
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
-from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import DEFAULT
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 from sandwright.rootfs.tar.reader import TarReader
 
 Value = object
@@ -75,7 +75,7 @@ class KnownDifference:
 
 def read_files(image: Image) -> dict[bytes, FileFacts]:
     """Path → what is there, of the whole image. Raise what reading its layers raises."""
-    layered, held = LayeredTree("the image"), HeldMembers()
+    layered, held = LayeredTree("the image"), MemoryBudget()
     facts: dict[bytes, FileFacts] = {}
     for layer in image.layers:
         with layer.archive(DEFAULT, lambda _: None) as stream:

@@ -9,8 +9,8 @@ METHOD = Method(
     properties=Properties(
         system="darwin",
         own_account=True,
-        walls=("an account of its own, which has a copy of the project",),
-        kernel_bug="all files of the machine: macOS' kernel answers",
+        isolation_layers=("an account of its own, which has a copy of the project",),
+        kernel_exploit_impact="all files of the machine: macOS' kernel answers",
     ),
     parts=Parts(
         declaration="sandwright.methods.alcless.support:DECLARATION",

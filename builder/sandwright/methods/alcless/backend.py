@@ -46,6 +46,6 @@ class Alcless(Launched):
             return Preflight(self.name, "not-started", listed.stderr.strip())
         return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which ends what runs as the account: nobody else may."""
         return signalled([launcher], number)

@@ -79,7 +79,7 @@ DECLARATION = Declaration(
     preset_limits=reasons.PROCESSES_OUTSIDE,
     mounts=False,
     other_account=True,
-    unseen={
+    unreported={
         "calls": "there is no filter",
         "sockets": _RIGHTS,
         "hosts": reasons.UNSEEN_NO_PROXY,

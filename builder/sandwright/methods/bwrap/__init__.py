@@ -13,7 +13,7 @@ METHOD = Method(
         records=True,
         verifiable=True,
         proposed={"linux": 1},
-        walls=(
+        isolation_layers=(
             "a mount namespace that holds what the plan shows",
             "a user namespace without rights outside",
             "namespaces of processes, network and IPC",
@@ -21,7 +21,9 @@ METHOD = Method(
             "Landlock, where the kernel has it: a second list of what may be written, and read where "
             "a policy lists that",
         ),
-        kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
+        kernel_exploit_impact=(
+            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+        ),
     ),
     parts=Parts(
         declaration="sandwright.methods.bwrap.support:DECLARATION",

@@ -57,7 +57,7 @@ class Bwrap(Launched):
             self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explained(failed, host)
         )
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
         return signalled([launcher], number)
 

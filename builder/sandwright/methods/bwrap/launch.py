@@ -8,11 +8,11 @@ from sandwright.launcher import LAUNCH_INIT
 from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.covers import ignored
 from sandwright.render.hostnames import placed_name_plan
+from sandwright.render.landlock_backstop import backstop_plan
 from sandwright.render.launcher import common_plan, launch_program, socket_plan
 from sandwright.render.mounts import MountPlan
-from sandwright.render.wall import backstop_plan
+from sandwright.render.placeholders import ignored
 
 BPF = 5
 """The descriptor under which bwrap finds its filter."""
@@ -32,7 +32,7 @@ launcher's."""
 def ignored_places(policy: ResolvedPolicy, plan: MountPlan) -> tuple[str, ...]:
     """The covers in which a `.gitignore` lies: few enough that there are descriptors for all."""
     files = policy.resources.files
-    return ignored(plan.covers)[: _MOST_GITIGNORES if files is None or files >= _LEAST_FILES else 0]
+    return ignored(plan.placeholders)[: _MOST_GITIGNORES if files is None or files >= _LEAST_FILES else 0]
 
 
 def bwrap_launcher(

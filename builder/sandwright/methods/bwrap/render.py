@@ -18,12 +18,12 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.bubblewrap import BwrapArguments
-from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
 from sandwright.render.hostnames import name_artifacts, name_places
+from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import mounts_artifact
+from sandwright.render.placeholders import Placeholder
+from sandwright.render.proxy_env import sandbox_environment
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -42,7 +42,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
     places = name_places(policy)
     watched = [mount for mount in plan.mounts if mount.target not in places.values()]
-    files = (args, bpf, *name_artifacts(places), mounts_artifact(watched, plan.covers))
+    files = (args, bpf, *name_artifacts(places), mounts_artifact(watched, plan.placeholders))
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
 
 
@@ -54,16 +54,16 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
         _mount(mount, bwrap)
         if mount.kind == "proc":
             _kernel_settings(bwrap)
-    for cover in plan.covers:
-        _cover(cover, bwrap)
+    for placeholder in plan.placeholders:
+        _cover(placeholder, bwrap)
     for number, path in enumerate(ignored_places(policy, plan)):
         bwrap.file(GITIGNORES + number, f"{path}/.gitignore", mode=GITIGNORE)
     for mount in plan.mounts:
         if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
             bwrap.remount_read_only(mount.target)
-    for cover in plan.covers:
-        if cover.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
-            bwrap.remount_read_only(cover.path)
+    for placeholder in plan.placeholders:
+        if placeholder.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
+            bwrap.remount_read_only(placeholder.path)
     bwrap.chdir(start_directory(policy, plan))
     bwrap.environment({**authority_environment(policy), **sandbox_environment(policy)}.items())
     return bwrap.words
@@ -103,16 +103,16 @@ def _mount(mount: Mount, bwrap: BwrapArguments) -> None:
             assert_never(mount.kind)
 
 
-def _cover(cover: Cover, bwrap: BwrapArguments) -> None:
+def _cover(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
     """A directory is made, and lies under an empty one in memory: a fifth of what a bind costs bubblewrap.
 
     Nothing is done to one that is there already; `launch` has seen whose that is. Whoever lifts the mode of
     what lies over it writes there to the sandbox's own memory, and nothing of it reaches the host.
     """
-    if cover.entry == "directory":
-        bwrap.directory(cover.path, mode=MARKED).tmpfs(cover.path, mode=COVERED)
+    if placeholder.entry == "directory":
+        bwrap.directory(placeholder.path, mode=MARKED).tmpfs(placeholder.path, mode=COVERED)
     else:
-        bwrap.bind(cover.path, cover.path)
+        bwrap.bind(placeholder.path, placeholder.path)
 
 
 MARKED = "1555"

@@ -59,7 +59,7 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
-    unseen={
+    unreported={
         "calls": "",
         "sockets": "",
         "hosts": "",

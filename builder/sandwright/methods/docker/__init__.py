@@ -15,13 +15,15 @@ METHOD = Method(
         placeholders=True,
         verifiable=True,
         proposed={"linux": 3, "darwin": 3},
-        walls=(
+        isolation_layers=(
             "an image's root, with what the policy lists",
             "your own number without capabilities",
             "namespaces of processes, network and IPC",
             "the filter of system calls",
         ),
-        kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
+        kernel_exploit_impact=(
+            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+        ),
     ),
     parts=Parts(
         declaration="sandwright.methods.docker.support:DECLARATION",

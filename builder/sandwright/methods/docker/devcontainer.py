@@ -29,7 +29,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.filters import oci_filter
-from sandwright.render.uncovered import plan_without_covers
+from sandwright.render.without_placeholders import plan_without_covers
 
 PLACE = ".sandbox/devcontainer"
 """Where `render` writes it in a project: a place that the sandbox can't write, unlike `.devcontainer`, whose

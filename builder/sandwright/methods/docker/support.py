@@ -23,7 +23,7 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     control_groups="daemon",
-    unseen={
+    unreported={
         "calls": reasons.UNSEEN_RUNTIME,
         "sockets": reasons.UNSEEN_HIDDEN,
         "hosts": reasons.UNSEEN_PROXY,

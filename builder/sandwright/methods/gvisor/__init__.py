@@ -16,13 +16,13 @@ METHOD = Method(
         placeholders=True,
         verifiable=True,
         proposed={"linux": 4},
-        walls=(
+        isolation_layers=(
             "an image's root, with what the policy lists",
             "a kernel of its own, in a process",
             "the filter of system calls in that kernel",
             "around that process: namespaces, an empty root, and runsc's own filter of the host's calls",
         ),
-        kernel_bug=(
+        kernel_exploit_impact=(
             "of runsc's kernel: what that process may do, which is behind namespaces and a filter; of the "
             "host's kernel only through the few calls that runsc makes"
         ),

@@ -21,7 +21,7 @@ DECLARATION = Declaration(
     },
     control_groups="caller",
     outer_control_groups={"docker": "daemon"},
-    unseen={
+    unreported={
         "calls": "gVisor's kernel answers them, and tells nobody",
         "sockets": "gVisor connects to none",
         "hosts": "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sandwright.methods.contract import Method, MethodVariant, Parts
-from sandwright.methods.kubernetes.travel import REGISTRY
+from sandwright.methods.kubernetes.sync import REGISTRY
 from sandwright.methods.properties import Properties
 
 METHOD = Method(
@@ -11,18 +11,18 @@ METHOD = Method(
         root="image",
         needs_image=True,
         proxy="launcher",
-        walls=(
+        isolation_layers=(
             "an image's root, with the project's volume",
             "no rights, no new ones (Pod Security `restricted`)",
             "the node's namespaces",
             "the filter of system calls",
         ),
-        kernel_bug=(
+        kernel_exploit_impact=(
             "all files of the node, and of the Pods on it; with a RuntimeClass of gVisor as there. Your own "
             "machine is another"
         ),
         remote=True,
-        travels=REGISTRY,
+        copies_project=REGISTRY,
         verifiable=True,
     ),
     parts=Parts(

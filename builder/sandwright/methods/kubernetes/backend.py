@@ -24,8 +24,8 @@ from sandwright.methods.kubernetes.objects import field, path_of, text
 from sandwright.methods.kubernetes.records import OWNER, SESSION, JobRecord
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.methods.kubernetes.support import DECLARATION
-from sandwright.methods.kubernetes.travel import REGISTRY
-from sandwright.methods.kubernetes.travel.layers import parse_registry
+from sandwright.methods.kubernetes.sync import REGISTRY
+from sandwright.methods.kubernetes.sync.layers import parse_registry
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
@@ -82,7 +82,7 @@ class Kubernetes(Launched):
             )
         return Preflight(self.name, "ready")
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher: it deletes the Job, whose command gets SIGTERM from the cluster."""
         return signalled([launcher], number)
 
@@ -118,7 +118,7 @@ class Kubernetes(Launched):
         registry = parse_registry(os.environ.get(REGISTRY, ""))
         return cluster_canary(connect(), sandbox_name(policy), registry)
 
-    def discard(self, policy: ResolvedPolicy) -> None:
+    def purge(self, policy: ResolvedPolicy) -> None:
         """The namespace, with all that is in it, where it bears our labels."""
         name = sandbox_name(policy)
         path = path_of("Namespace", name=name)

@@ -20,7 +20,7 @@ from sandwright.methods.kubernetes.job import namespace
 from sandwright.methods.kubernetes.naming import labels
 from sandwright.methods.kubernetes.objects import field, path_of, rows, text
 from sandwright.methods.kubernetes.pod import UID
-from sandwright.methods.kubernetes.travel.layers import Registry, program_image
+from sandwright.methods.kubernetes.sync.layers import Registry, program_image
 from sandwright.runtime.probe import PROBE
 
 PORT = 4100

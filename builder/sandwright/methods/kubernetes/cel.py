@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.methods.kubernetes.pod import TMP_LIMIT
-from sandwright.methods.kubernetes.travel.job import FILL, RETURN, carriers
+from sandwright.methods.kubernetes.sync.job import FILL, RETURN, sync_containers
 
 Json = dict[str, Any]
 
@@ -118,7 +118,7 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[FieldRule]:
     yield FieldRule("spec.containers", most, f"must be one, and {RETURN} where the project travels")
     first = "object.spec.initContainers"
     yield FieldRule("spec.initContainers", f"!{TRAVELS} || size({first}) == 1", f"must be {FILL} or absent")
-    fill, back = carriers()
+    fill, back = sync_containers()
     yield from _carrier(fill, "spec.initContainers[0]", f"{first}[0]", TRAVELS)
     yield from _carrier(back, "spec.containers[1]", f"{at}[1]", f"size({at}) > 1")
 

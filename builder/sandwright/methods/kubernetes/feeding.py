@@ -14,7 +14,7 @@ import threading
 from sandwright.errors import SandwrightError
 from sandwright.methods.kubernetes.admission import may
 from sandwright.methods.kubernetes.connection import Connection, Json
-from sandwright.methods.kubernetes.travel import channels
+from sandwright.methods.kubernetes.sync import channels
 
 _CHUNK = 1 << 15
 _NULL = (1, 3)

@@ -20,8 +20,8 @@ from sandwright.methods.kubernetes.cel import (
 from sandwright.methods.kubernetes.fleets.objects import fleet_namespace
 from sandwright.methods.kubernetes.naming import labels, selector
 from sandwright.methods.kubernetes.network import PROXY
-from sandwright.methods.kubernetes.travel.job import RETURN, diff_command
-from sandwright.methods.kubernetes.travel.returned import MOST
+from sandwright.methods.kubernetes.sync.job import RETURN, diff_command
+from sandwright.methods.kubernetes.sync.returned import MOST
 
 Json = dict[str, Any]
 

@@ -21,7 +21,7 @@ from sandwright.methods.kubernetes.network import network_policy
 from sandwright.methods.kubernetes.pod import DISK, Placed, pod_spec, uses_gvisor
 from sandwright.methods.kubernetes.proxy import proxy_objects
 from sandwright.methods.kubernetes.render import PROFILE
-from sandwright.methods.kubernetes.travel.job import CARRIER_MEMORY
+from sandwright.methods.kubernetes.sync.job import CARRIER_MEMORY
 from sandwright.methods.kubernetes.volumes import volume_mounts
 from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy

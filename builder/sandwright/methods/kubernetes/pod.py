@@ -17,7 +17,7 @@ from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.filters import architecture
-from sandwright.render.recipe import proxy_environment
+from sandwright.render.proxy_env import proxy_environment
 from sandwright.resources import shipped_images
 
 Json = dict[str, Any]

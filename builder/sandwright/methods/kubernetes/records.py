@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.methods.kubernetes.connection import Place
 from sandwright.signalling import ProcessIdentity, liveness
@@ -43,7 +43,7 @@ class JobRecord:
 
     def write(self) -> None:
         """Raise HostError."""
-        places.write(str(_folder() / f"{self.job}.json"), encode_record(self))
+        user_dirs.write(str(_folder() / f"{self.job}.json"), encode_record(self))
 
     def forget(self) -> None:
         """The Job is gone."""
@@ -67,9 +67,9 @@ def owner() -> str:
     """The name of this user of this machine in clusters: 16 hexadecimal digits, made once."""
     path = _folder() / "owner"
     if not path.exists():
-        places.write(str(path), secrets.token_hex(8).encode())
+        user_dirs.write(str(path), secrets.token_hex(8).encode())
     return path.read_text().strip()
 
 
 def _folder() -> Path:
-    return Path(places.private(f"{places.cache()}/clusters"))
+    return Path(user_dirs.private(f"{user_dirs.cache()}/clusters"))

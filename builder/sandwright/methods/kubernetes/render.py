@@ -15,7 +15,7 @@ from sandwright.methods.kubernetes.naming import sandbox_name
 from sandwright.methods.kubernetes.network import network_policy
 from sandwright.methods.kubernetes.pod import Placed, uses_gvisor
 from sandwright.methods.kubernetes.proxy import proxy_objects
-from sandwright.methods.kubernetes.travel.rules import rules_artifact
+from sandwright.methods.kubernetes.sync.rules import rules_artifact
 from sandwright.methods.kubernetes.volumes import volume_mounts
 from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy

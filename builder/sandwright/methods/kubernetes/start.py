@@ -25,9 +25,9 @@ from sandwright.methods.kubernetes.connection import ApiRefused, Connection, Jso
 from sandwright.methods.kubernetes.feeding import feed, is_fed, may_attach, with_input
 from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright.methods.kubernetes.records import JobRecord, owner
+from sandwright.methods.kubernetes.sync import REGISTRY, RIGHTS
+from sandwright.methods.kubernetes.sync.transfer import Transfer, prepared
 from sandwright.methods.kubernetes.terminal import converse, has_terminal, with_terminal
-from sandwright.methods.kubernetes.travel import REGISTRY, RIGHTS
-from sandwright.methods.kubernetes.travel.journey import Journey, prepared
 from sandwright.signalling import identity
 from sandwright.visible import message
 
@@ -63,7 +63,7 @@ def main(words: Sequence[str]) -> int:
     except _Signalled as signalled:
         return 128 + signalled.number
     except SandwrightError as error:
-        say(error.shown())
+        notify(error.shown())
         return TIME_IS_UP if isinstance(error, TimeIsUp) else REFUSED
 
 
@@ -74,14 +74,14 @@ def run(directory: Path, argv: Sequence[str]) -> int:
     if not os.environ.get(REGISTRY):
         return _run(connection, documents, argv, None)
 
-    with prepared(directory, documents["job.yaml"]) as journey:
-        if journey is not None:
-            documents["job.yaml"] = journey.job
-        return _run(connection, documents, argv, journey)
+    with prepared(directory, documents["job.yaml"]) as transfer:
+        if transfer is not None:
+            documents["job.yaml"] = transfer.job
+        return _run(connection, documents, argv, transfer)
 
 
 def _run(
-    connection: Connection, documents: dict[str, Json], argv: Sequence[str], journey: Journey | None
+    connection: Connection, documents: dict[str, Json], argv: Sequence[str], transfer: Transfer | None
 ) -> int:
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
@@ -89,9 +89,9 @@ def _run(
     fed = is_fed() and _may_attach(connection, namespace, "reads nothing")
     if talks or fed:
         job = documents["job.yaml"] = with_terminal(job) if talks else with_input(job)
-    check(connection, documents, RIGHTS if journey is not None else ())
-    for line in journey.send() if journey is not None else ():
-        say(line)
+    check(connection, documents, RIGHTS if transfer is not None else ())
+    for line in transfer.send() if transfer is not None else ():
+        notify(line)
     session = os.environ.get(SESSION.name, "") or secrets.token_hex(8)
     name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
     made = with_command(job, argv, name=name, session=session, owner=owner())
@@ -99,13 +99,13 @@ def _run(
     record = JobRecord(session, name, namespace, place.kubeconfig, place.context, identity())
     record.write()
     follow = converse if talks else _fed if fed else JobRun.follow
-    return _watched(JobRun(connection, made), record, journey, follow)
+    return _watched(JobRun(connection, made), record, transfer, follow)
 
 
 def _may_attach(connection: Connection, namespace: str, otherwise: str) -> bool:
     if may_attach(connection, namespace):
         return True
-    say(f"the command {otherwise}: in the namespace {namespace} we may not: get and create pods/attach")
+    notify(f"the command {otherwise}: in the namespace {namespace} we may not: get and create pods/attach")
     return False
 
 
@@ -117,7 +117,7 @@ def _fed(running: JobRun, write: Callable[[bytes], None]) -> None:
 def _watched(
     running: JobRun,
     record: JobRecord,
-    journey: Journey | None,
+    transfer: Transfer | None,
     follow: Callable[[JobRun, Callable[[bytes], None]], None],
 ) -> int:
     """From its creation to its removal."""
@@ -127,10 +127,10 @@ def _watched(
         follow(running, _write)
         ended = running.end()
         if ended.reason == "OOMKilled":
-            say("it was killed: the memory that the policy gives it was used up")
-        left = journey.bring_back(running) if journey is not None else []
+            notify("it was killed: the memory that the policy gives it was used up")
+        left = transfer.download(running) if transfer is not None else []
         for line in left:
-            say(line)
+            notify(line)
         return ended.status or (REFUSED if left else 0)
     finally:
         for number in _SIGNALS:  # a second Ctrl-C is not to leave the Job
@@ -139,7 +139,7 @@ def _watched(
             running.remove()
             record.forget()
         except HostError as error:
-            say(f"{error}; `sandwright cleanup` removes what is left")
+            notify(f"{error}; `sandwright cleanup` removes what is left")
 
 
 def check(
@@ -157,9 +157,9 @@ def check(
         admission.apply_around(connection, namespace, around)
         if admission.is_proxied(around):
             admission.check_policies(connection, namespace, around)
-            say(UNKNOWN)
+            notify(UNKNOWN)
         if "runtimeClassName" in job["spec"]["template"]["spec"]:
-            say(UNFILTERED)
+            notify(UNFILTERED)
         admission.check_closed(connection, namespace)
         admission.check_claims(connection, namespace, job["spec"]["template"]["spec"])
         admission.check_admitted(connection, namespace, job)
@@ -175,7 +175,7 @@ def read_manifests(directory: Path) -> dict[str, Json]:
     return found
 
 
-def say(line: str) -> None:
+def notify(line: str) -> None:
     """Tell whoever started it."""
     os.write(2, f"sandbox: {message(line)[:_LONGEST]}\n".encode(errors="replace"))
 

@@ -77,7 +77,7 @@ DECLARATION = Declaration(
     },
     preset_limits="what a node has to spare is not known here",
     mounts=False,
-    unseen={
+    unreported={
         "calls": _NODE,
         "sockets": _NODE,
         "hosts": "the proxy is a Pod of its own: its log has them",

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from sandwright.errors import SandwrightError
 from sandwright.methods.kubernetes.connection import ApiRefused, ApiUnreachable, Json, last
 from sandwright.methods.kubernetes.jobrun import JobRun
-from sandwright.methods.kubernetes.travel import channels
+from sandwright.methods.kubernetes.sync import channels
 
 _CHUNK = 1 << 12
 _ALIVE = 30.0

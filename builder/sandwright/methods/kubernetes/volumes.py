@@ -19,7 +19,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import absent
 from sandwright.render.imagemasks import check_image_masks
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.uncovered import movable_above, without_covers
+from sandwright.render.without_placeholders import movable_above, without_covers
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
 """The temporary directory of every program that is told of no other."""
@@ -50,7 +50,7 @@ def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
     check_image_masks(plan, "kubernetes", accounts=False)
     for mount in _planned(policy, plan, project):
         chosen.setdefault(mount.path, mount)
-    for path in (*_first_absent(policy), *(cover.path for cover in plan.covers)):
+    for path in (*_first_absent(policy), *(placeholder.path for placeholder in plan.placeholders)):
         above = next((chosen[each] for each in (path, *ancestors(path)) if each in chosen), None)
         if is_inside(path, project) and above is not None and above.writable:
             chosen.setdefault(path, VolumeMount(path, "nothing"))

@@ -10,11 +10,11 @@ METHOD = Method(
         verifiable=True,
         proposed={"linux": 6},
         last_resort=True,
-        walls=(
+        isolation_layers=(
             "Landlock's rules for paths, in the host's own namespaces",
             "the filters of system calls",
         ),
-        kernel_bug=(
+        kernel_exploit_impact=(
             "all files of the machine: the host's kernel answers, and there is no wall behind it; more of it "
             "can be called than under bwrap, as there are no namespaces"
         ),

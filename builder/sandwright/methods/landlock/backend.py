@@ -43,7 +43,7 @@ class Landlock(Launched):
             return Preflight(self.name, "wrong-system", f"Landlock is Linux'; this is {host.os}")
         return judged(self.name, try_out(self, READ_ONLY, limit=limit), explained)
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
         return signalled([launcher], number)
 

@@ -14,7 +14,7 @@ from sandwright.render.authorities import authority_environment
 from sandwright.render.filters import architecture, bpf_filter
 from sandwright.render.launcher import common_plan, launch_program, socket_plan
 from sandwright.render.mounts import MountPlan, mount_plan
-from sandwright.render.recipe import sandbox_environment
+from sandwright.render.proxy_env import sandbox_environment
 
 
 def is_supervised(policy: ResolvedPolicy) -> bool:

@@ -82,8 +82,10 @@ DECLARATION = Declaration(
     },
     mounts=False,
     preset_limits=reasons.PROCESSES_OUTSIDE,
-    closes=frozenset(name for rule in closing_rules(network=False, listens=False) for name in rule.names),
-    unseen={
+    extra_denied_syscalls=frozenset(
+        name for rule in closing_rules(network=False, listens=False) for name in rule.names
+    ),
+    unreported={
         "calls": "",
         "sockets": "",
         "hosts": "",

@@ -58,7 +58,7 @@ DECLARATION = Declaration(
     },
     enforces=False,
     mounts=False,
-    unseen={
+    unreported={
         "calls": "noop refuses nothing",
         "sockets": "noop refuses nothing",
         "hosts": "noop refuses nothing",

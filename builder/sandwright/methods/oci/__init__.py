@@ -15,7 +15,7 @@ METHOD = Method(
         placeholders=True,
         verifiable=True,
         proposed={"linux": 5},
-        walls=(
+        isolation_layers=(
             "an image's root, with what the policy lists",
             "a user namespace without rights outside",
             "namespaces of processes, network and IPC",
@@ -23,7 +23,9 @@ METHOD = Method(
             "Landlock, where the kernel has it: a second list of what may be written, and read where "
             "a policy lists that",
         ),
-        kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
+        kernel_exploit_impact=(
+            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+        ),
     ),
     parts=Parts(
         declaration="sandwright.methods.oci.support:DECLARATION",

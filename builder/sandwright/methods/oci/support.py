@@ -20,7 +20,7 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     control_groups="caller",
-    unseen={
+    unreported={
         "calls": "",
         "sockets": reasons.UNSEEN_HIDDEN,
         "hosts": "",

@@ -22,7 +22,7 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     control_groups="caller",
-    unseen={
+    unreported={
         "calls": reasons.UNSEEN_RUNTIME,
         "sockets": reasons.UNSEEN_HIDDEN,
         "hosts": reasons.UNSEEN_PROXY,

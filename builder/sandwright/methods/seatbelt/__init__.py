@@ -16,8 +16,8 @@ METHOD = Method(
             "seatbelt is rendered for the paths of a Linux host, for a look at it only: run `sandwright "
             "facts` on the Mac, and give its output with --facts"
         ),
-        walls=("the profile of `sandbox-exec`",),
-        kernel_bug="all that your account may read and write, or more: macOS' kernel answers",
+        isolation_layers=("the profile of `sandbox-exec`",),
+        kernel_exploit_impact="all that your account may read and write, or more: macOS' kernel answers",
     ),
     parts=Parts(
         declaration="sandwright.methods.seatbelt.support:DECLARATION",

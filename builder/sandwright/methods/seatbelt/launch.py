@@ -11,7 +11,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import writable_directories
-from sandwright.render.recipe import proxy_environment
+from sandwright.render.proxy_env import proxy_environment
 from sandwright.render.shell import patterns, plain_script, variables
 
 _PORT = "\0"

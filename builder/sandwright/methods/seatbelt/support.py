@@ -67,7 +67,7 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     mounts=False,
-    unseen={
+    unreported={
         "calls": _LOG,
         "sockets": _LOG,
         "hosts": "",

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import Say, quiet
+from sandwright.methods.contract import Notify, quiet
 from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import BUILD, ROOTFS, checkout_build
@@ -22,7 +22,7 @@ HOW_TO_BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to wh
 """What helps where an image is missing."""
 
 
-def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, say: Say = quiet) -> Path:
+def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) -> Path:
     """The root file system of a policy's image, unpacked if it has not been.
 
     Raise HostError when the image is nowhere, with the command that makes it; when it lies where the
@@ -43,7 +43,7 @@ def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, say: Say = quiet) -> Pat
             _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
             image = _readable(layout, policy)
             root = unpacked(
-                image, store, rootless=policy.facts.uid != 0, progress=_Once(policy, image, say)
+                image, store, rootless=policy.facts.uid != 0, progress=_Once(policy, image, notify)
             ).path.absolute()
             inputs.ask("stamp", str(root))
             return root
@@ -57,17 +57,17 @@ def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, say: Say = quiet) -> Pat
 class _Once:
     """Tells that an image is unpacked when its first layer is."""
 
-    def __init__(self, policy: ResolvedPolicy, image: Image, say: Say) -> None:
+    def __init__(self, policy: ResolvedPolicy, image: Image, notify: Notify) -> None:
         size = sum(layer.size for layer in image.layers)
         self._line = f"the image {policy.image} ({size / 1e6:.0f} MB) is unpacked, once"
-        self._say = say
+        self._notify = notify
 
     def step(
         self, label: str, total: int | None = None, *, unit: str = "bytes"
     ) -> AbstractContextManager[ProgressStep]:
         """A layer."""
         if self._line:
-            self._say(self._line)
+            self._notify(self._line)
             self._line = ""
         return SILENT.step(label, total, unit=unit)
 
@@ -87,7 +87,7 @@ def store_of(output: Path) -> Path:
         beside = output.stat().st_uid == os.geteuid()
     except PermissionError:
         beside = False
-    return store if beside else Path(places.private(places.cache())).parent / "rootfs"
+    return store if beside else Path(user_dirs.private(user_dirs.cache())).parent / "rootfs"
 
 
 def _there(layout: Path) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import Delivery, Leftover, Preflight, RemoteCanary, Say, Terminal, quiet
+from sandwright.methods.contract import Delivery, Leftover, Notify, Preflight, RemoteCanary, Terminal, quiet
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered
@@ -56,7 +56,7 @@ class Launched(ABC):
         policy: ResolvedPolicy,  # noqa: ARG002
         inputs: LiveHost | None = None,  # noqa: ARG002
         *,
-        say: Say = quiet,  # noqa: ARG002
+        notify: Notify = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:
         """Nothing."""
         return {}
@@ -76,7 +76,7 @@ class Launched(ABC):
             if name in host.programs:
                 yield "stamp", host.programs[name]
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal what the launcher runs."""
         return signalled(children(launcher), number)
 
@@ -95,7 +95,7 @@ class Launched(ABC):
         """None: sandboxes run here."""
         return contextlib.nullcontext()
 
-    def discard(self, policy: ResolvedPolicy) -> None:  # noqa: B027 - most leave nothing
+    def purge(self, policy: ResolvedPolicy) -> None:  # noqa: B027 - most leave nothing
         """There is nothing to remove."""
 
     def owner(self, policy: ResolvedPolicy) -> int:

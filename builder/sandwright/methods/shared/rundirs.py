@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.signalling import ProcessIdentity, identity, liveness
 
 OWNER = "owner"
@@ -57,11 +57,11 @@ def remove_nameless(directory: Path) -> bool:
 
 def _directories() -> list[Path]:
     """Those of this user. None where the place is not this user's alone."""
-    base = Path(places.runs())
+    base = Path(user_dirs.runs())
     if not base.is_dir():
         return []
-    places.private(places.runtime())
-    places.private(str(base))
+    user_dirs.private(user_dirs.runtime())
+    user_dirs.private(str(base))
     return sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink())
 
 
@@ -90,8 +90,8 @@ def _process(line: str, here: ProcessIdentity) -> ProcessIdentity:
 @contextmanager
 def recorded(method: str, name: str) -> Iterator[None]:
     """Have the directory of a run that this process looks after, for the length of a `with`."""
-    places.private(places.runtime())
-    directory = Path(places.private(places.runs()), name)
+    user_dirs.private(user_dirs.runtime())
+    directory = Path(user_dirs.private(user_dirs.runs()), name)
     directory.mkdir(mode=0o700)
     (directory / OWNER).write_text(_owner_text(method), encoding="utf-8")
     try:

@@ -10,7 +10,7 @@ METHOD = Method(
         own_account=True,
         placeholders=True,
         verifiable=True,
-        walls=(
+        isolation_layers=(
             "an account of the project's own, to which your closed files are closed",
             "a mount namespace that holds what the plan shows",
             "namespaces of processes, network and IPC",
@@ -18,7 +18,9 @@ METHOD = Method(
             "Landlock, where the kernel has it: a second list of what may be written, and read where "
             "a policy lists that",
         ),
-        kernel_bug="all files of the machine: the host's kernel answers, and there is no wall behind it",
+        kernel_exploit_impact=(
+            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+        ),
     ),
     parts=Parts(
         declaration="sandwright.methods.user.support:DECLARATION",

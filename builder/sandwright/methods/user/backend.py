@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Say, Terminal, quiet
+from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Notify, Preflight, Terminal, quiet
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
@@ -70,7 +70,7 @@ class User(Launched):
         policy: ResolvedPolicy,
         inputs: LiveHost | None = None,
         *,
-        say: Say = quiet,  # noqa: ARG002
+        notify: Notify = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:
         """Nothing; but the account has to be there. Raise NoAccount."""
         if inputs is not None:
@@ -78,7 +78,7 @@ class User(Launched):
         account_uid(policy)
         return {}
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which hands it to the command: nobody else may."""
         return signalled([launcher], number)
 

@@ -9,9 +9,9 @@ from sandwright.launcher.plan import UserPlan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.hostnames import name_plan
+from sandwright.render.landlock_backstop import backstop_plan
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
-from sandwright.render.wall import backstop_plan
 
 
 def account_launcher(
@@ -33,7 +33,7 @@ def account_launcher(
     launch = dataclasses.replace(
         common,
         never=(*common.never, "HOME"),
-        project=common.project if plan.covers else None,
+        project=common.project if plan.placeholders else None,
         user=UserPlan(
             account=name,
             root=place,

@@ -21,12 +21,12 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
-from sandwright.render.covers import ignored
 from sandwright.render.filters import bpf_filter
 from sandwright.render.hostnames import name_artifacts, name_places
+from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import mounts_artifact
+from sandwright.render.placeholders import ignored
+from sandwright.render.proxy_env import sandbox_environment
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
 """Where each account has a directory of its name, root's, and its home in it."""
@@ -74,7 +74,7 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
         Artifact("plan", words, "the mounts of its root"),
         Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
         *name_artifacts(places),
-        mounts_artifact(watched, plan.covers),
+        mounts_artifact(watched, plan.placeholders),
     )
     launcher = account_launcher(
         policy,
@@ -109,13 +109,17 @@ def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -
         if mount.kind == "proc":
             for path in sorted((*load_baseline().readonly, *SWITCHES)):
                 yield from ("try", path)
-    passed_over = ignored(plan.covers)
-    for cover in plan.covers:
-        if cover.path in passed_over:
-            yield from ("ignored", cover.path)
+    passed_over = ignored(plan.placeholders)
+    for placeholder in plan.placeholders:
+        if placeholder.path in passed_over:
+            yield from ("ignored", placeholder.path)
         else:
-            directory = cover.entry == "directory"
-            yield from ("tmpfs", cover.path, COVERED) if directory else ("ro-bind", cover.path, cover.path)
+            directory = placeholder.entry == "directory"
+            yield from (
+                ("tmpfs", placeholder.path, COVERED)
+                if directory
+                else ("ro-bind", placeholder.path, placeholder.path)
+            )
     for mount in mounts:
         if mount.target in memory and not mount.writable:
             yield from ("readonly", mount.target)

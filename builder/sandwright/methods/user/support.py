@@ -61,7 +61,7 @@ DECLARATION = Declaration(
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
-    unseen={
+    unreported={
         "calls": "",
         "sockets": reasons.UNSEEN_SOCKETS,
         "hosts": "",

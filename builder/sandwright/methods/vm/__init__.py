@@ -15,14 +15,14 @@ METHOD = Method(
         own_kernel=True,
         placeholders=True,
         verifiable=True,
-        walls=(
+        isolation_layers=(
             "a kernel of its own, in a process, with mounts that show what the plan does",
             "the filter of system calls in that kernel",
             "around that process: the mounts and namespaces of bwrap, without a network; where none can "
             "be made, a launcher that makes each call that names a file, and Landlock",
             "a filter of the host's calls that lets it trace (ptrace), and make no Unix sockets",
         ),
-        kernel_bug=(
+        kernel_exploit_impact=(
             "of the kernel inside: what bwrap would show, and no more, but with Landlock around it also "
             "names, sizes and times, and the arguments of other processes; of the host's kernel all files of "
             "the machine, through the calls that the process makes"

@@ -13,9 +13,9 @@ from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.explain import read_bwrap
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.mount_watch import PLAN
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
-from sandwright.render.watched import PLAN
 
 
 def read_vm(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
@@ -54,7 +54,7 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 
 def _mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
-    """The mounts of a plan, as `sandwright.render.watched` writes it."""
+    """The mounts of a plan, as `sandwright.render.mount_watch` writes it."""
     words = content.decode("utf-8", "surrogateescape").split("\0")[2:-1]
     for record in zip(words[::4], words[1::4], words[2::4], words[3::4], strict=True):
         yield _mount(*record), ArtifactPosition(PLAN, f"{record[0]} {record[1]}")

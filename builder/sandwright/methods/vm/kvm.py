@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Preflight, Say, quiet
+from sandwright.methods.contract import LIMIT, Notify, Preflight, quiet
 from sandwright.methods.properties import Answers
 from sandwright.methods.vm.backend import Vm
 from sandwright.methods.vm.machine import MACHINE, QEMU, machine
@@ -69,12 +69,12 @@ class VmKvm(Vm):
         return ("bwrap", QEMU)
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
         """Where the machine lies, which is made first if it is not there. Raise HostError like `machine`."""
         if inputs is not None:
             inputs.program(QEMU)
-        return {MACHINE: str(machine(memory(policy), say=say))}
+        return {MACHINE: str(machine(memory(policy), notify=notify))}
 
     def trial(self) -> Mapping[str, str]:
         """The same for the policy of a trial, which limits nothing. Raise like `machine`."""

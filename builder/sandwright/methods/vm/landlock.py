@@ -22,9 +22,9 @@ from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import guest_filter, kernel_filter
 from sandwright.render.hostnames import placed_name_plan
 from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import mount_plan
-from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import mounts_artifact
+from sandwright.render.proxy_env import sandbox_environment
 
 
 def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -40,7 +40,7 @@ def render_vm_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
             "the filter of what Landlock doesn't hold, and of what the launcher does for that process",
         ),
         Artifact("guest.bpf", guest_filter(policy, caps=()), "the filter of system calls inside"),
-        mounts_artifact(plan.mounts, plan.covers),
+        mounts_artifact(plan.mounts, plan.placeholders),
         guest_program(),
     )
     settings = {**authority_environment(policy), **sandbox_environment(policy)}

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import zstandard
 
-from sandwright import places, process
+from sandwright import process, user_dirs
 from sandwright.environment import MACHINE as MACHINE_VARIABLE
 from sandwright.errors import CommandFailed, HostError
 from sandwright.launcher import GUEST, LAUNCH_VM
-from sandwright.methods.contract import Say, quiet
+from sandwright.methods.contract import Notify, quiet
 
 QEMU = "qemu-system-x86_64"
 MACHINE = MACHINE_VARIABLE.name
@@ -35,7 +35,7 @@ _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 _FILES = ("machine", "memory", "state")
 
 
-def machine(memory: int, accelerator: str = "kvm", *, say: Say = quiet) -> Path:
+def machine(memory: int, accelerator: str = "kvm", *, notify: Notify = quiet) -> Path:
     """The directory of a machine with so many MiB; it is made when it is not there, or not whole.
 
     `accelerator` is `kvm`, or in tests `tcg`. Raise HostError when it can't be made here, or doesn't start.
@@ -45,10 +45,10 @@ def machine(memory: int, accelerator: str = "kvm", *, say: Say = quiet) -> Path:
     version = process.run(QEMU, "--version").stdout
     parts = (kernel.read_bytes(), initial, version, f"{memory} {accelerator} {os.uname().machine}".encode())
     key = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
-    store = Path(places.private(str(Path(places.private(places.cache())).parent / "machines")))
+    store = Path(user_dirs.private(str(Path(user_dirs.private(user_dirs.cache())).parent / "machines")))
     place = store / key[:32]
     if not _is_whole(place):
-        say(f"starting a machine with {memory} MiB, to be restored from then on")
+        notify(f"starting a machine with {memory} MiB, to be restored from then on")
         _make(place, kernel, initial, memory, accelerator)
     return place
 

@@ -23,8 +23,8 @@ from sandwright.render.bubblewrap import BwrapArguments
 from sandwright.render.filters import architecture, guest_filter, kernel_filter
 from sandwright.render.hostnames import placed_name_plan
 from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import mount_plan
-from sandwright.render.watched import mounts_artifact
 
 KERNEL = "linux.uml"
 """The program of Debian's package user-mode-linux."""
@@ -58,7 +58,7 @@ def render_vm(
         Artifact("args", content, "bubblewrap's arguments, for --args"),
         Artifact("seccomp.bpf", kernel_filter(policy), "the filter of the kernel's process, for --seccomp"),
         Artifact("guest.bpf", guest_filter(policy, caps=capabilities), "the filter of system calls inside"),
-        mounts_artifact(plan.mounts, plan.covers),
+        mounts_artifact(plan.mounts, plan.placeholders),
         *(() if accelerator else (guest_program(),)),
     )
     launch = dataclasses.replace(

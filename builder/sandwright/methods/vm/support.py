@@ -55,7 +55,7 @@ _LANDLOCK: dict[str, Support] = {
 DECLARATION = Declaration(
     "vm",
     {**bwrap.DECLARATION.support, **_OWN},
-    unseen={
+    unreported={
         "calls": "a kernel of its own refuses them, and tells the program alone",
         "sockets": NO_HOST_SOCKETS,
         "hosts": "",

@@ -17,7 +17,7 @@ from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_
 from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, is_volume, prepare
 from sandwright.rootfs.bundles.program import check_cwd, find_program, search_path
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.unpacking.store import StoredRootfs, encode, explained, stored_rootfs, write_atomically
 from sandwright.rootfs.unpacking.unpack import unpack
 

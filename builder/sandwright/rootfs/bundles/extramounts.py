@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.render.baseline import BaselineMount
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 
 _LOCKED = {os.ST_RDONLY: "ro", os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec"}
 

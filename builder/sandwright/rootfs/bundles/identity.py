@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 
 PASSWD = b"/etc/passwd"
 GROUP = b"/etc/group"

@@ -18,7 +18,7 @@ from typing import Literal
 
 from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.render.baseline import Baseline, BaselineMount, Point
-from sandwright.rootfs.inroot import ResolvedPath, Root
+from sandwright.rootfs.securejoin import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
 
 LARGEST_COPY = 8 << 20

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from sandwright.errors import BuildError
 from sandwright.render.baseline import Baseline
 from sandwright.rootfs.bundles.mountpoints import refuse_forbidden
-from sandwright.rootfs.inroot import ResolvedPath, Root
+from sandwright.rootfs.securejoin import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
 
 

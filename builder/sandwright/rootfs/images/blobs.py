@@ -17,12 +17,12 @@ from typing import BinaryIO, Protocol, cast
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.reading import open_regular
 from sandwright.rootfs.tar import header, member
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.codec import decompressed
 from sandwright.rootfs.tar.entry import NO_XATTRS, EntryKind, TarEntry, show
 from sandwright.rootfs.tar.header import BLOCK, ZEROS
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 from sandwright.rootfs.tar.member import NOTHING, ExtendedHeader
-from sandwright.rootfs.tar.notes import Notes
 
 _PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _COPY = 1 << 20

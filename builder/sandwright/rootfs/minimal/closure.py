@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 from sandwright.errors import BuildError
 from sandwright.rootfs.elf import Elf, Malformed
-from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.minimal import patterns
 from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.ledger import Ledger
@@ -19,6 +18,7 @@ from sandwright.rootfs.minimal.rules import load_rules
 from sandwright.rootfs.minimal.script import LONGEST_LINE, read_script
 from sandwright.rootfs.minimal.selection import Reason, Selection
 from sandwright.rootfs.minimal.trace import Trace
+from sandwright.rootfs.securejoin import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
 
 _TRANSIENT = re.compile(rb"/(?:proc|dev|sys|tmp)(?:/|$)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal import patterns
+from sandwright.rootfs.securejoin import Root
 
 CONF = b"/etc/ld.so.conf"
 _LARGEST = 1 << 20

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from sandwright.errors import ArchiveRefused, BuildError
 from sandwright.rootfs.elf import Elf, Malformed, read_elf
-from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal import ldconf
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.tar.entry import EntryRefused, show
-from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import NAMED
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 
 CACHE = b"/etc/ld.so.cache"
 _LARGEST_CACHE = 64 << 20
@@ -75,7 +75,7 @@ class DynamicLoader:
         self._library_path = [os.fsencode(part) for part in library_path.replace(";", ":").split(":") if part]
         self._folders: dict[bytes, frozenset[bytes]] = {}
         self._elves: dict[bytes, Elf | None] = {}
-        self._held = HeldMembers()
+        self._held = MemoryBudget()
         self._cache = _read_cache(root)
 
     def elf(self, path: bytes) -> Elf | None:
@@ -252,7 +252,7 @@ def _read_cache(root: Root) -> dict[bytes, list[tuple[bytes, bool]]]:
     if base + 48 + 24 * count > len(data):
         return {}
     found: dict[bytes, list[tuple[bytes, bool]]] = {}
-    held = HeldMembers()
+    held = MemoryBudget()
     for at in range(base + 48, base + 48 + 24 * count, 24):
         _, key, value, _, hwcap = struct.unpack_from(order + "iIIIQ", data, at)
         name, path = _string(data, base + key), _string(data, base + value)

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.minimal import patterns
 from sandwright.rootfs.minimal.selection import Question, Reason, Selection
+from sandwright.rootfs.securejoin import ResolvedPath, Root
 
 
 class Ledger:

@@ -30,11 +30,11 @@ from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_
 from sandwright.rootfs.bundles.mountpoints import prepare
 from sandwright.rootfs.bundles.program import find_program
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.closure import DependencyClosure
 from sandwright.rootfs.minimal.selection import Selection
 from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.minimal.treecopy import copy_paths
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.unpacking.store import encode, explained, stored_rootfs, write_atomically
 
 

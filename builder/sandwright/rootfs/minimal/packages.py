@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.tar.entry import EntryRefused, show
-from sandwright.rootfs.tar.held import HeldMembers
 from sandwright.rootfs.tar.limits import NAMED
+from sandwright.rootfs.tar.memory_budget import MemoryBudget
 
 INFO = b"/var/lib/dpkg/info"
 STATUS = b"/var/lib/dpkg/status"
@@ -43,7 +43,7 @@ class PackageDatabase:
         self._owners: dict[bytes, str] = {}
         self._shared: set[bytes] = set()
         self._providers: dict[str, list[str]] = {}
-        self._held = HeldMembers()
+        self._held = MemoryBudget()
         for package in self._read():
             self._take(package)
 

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import HostError
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.tar.entry import show
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sandwright.rootfs.tar import header, sparse
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import NO_XATTRS, EntryKind, TarEntry, normalise, show
 from sandwright.rootfs.tar.header import GNU, USTAR, XATTR
 from sandwright.rootfs.tar.limits import ArchiveLimits
-from sandwright.rootfs.tar.notes import Notes
 
 KINDS = {
     b"\0": EntryKind.FILE,

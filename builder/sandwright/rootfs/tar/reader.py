@@ -13,11 +13,11 @@ from typing import NoReturn, Protocol
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar import header, member, sparse
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import TarEntry, show
 from sandwright.rootfs.tar.header import BLOCK, ZEROS
 from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 from sandwright.rootfs.tar.member import NOTHING, ExtendedHeader, PlainHeaders
-from sandwright.rootfs.tar.notes import Notes
 from sandwright.rootfs.tar.sparse import SparseMap
 
 CHUNK = 1 << 19

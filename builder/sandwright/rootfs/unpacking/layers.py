@@ -13,9 +13,9 @@ from typing import BinaryIO, Self
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.descriptor import LAYER_TYPES, check_digest
 from sandwright.rootfs.digest import VerifiedReader
-from sandwright.rootfs.tar.ahead import ReadAhead
 from sandwright.rootfs.tar.codec import DecompressedStream, decompressed
 from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.prefetch import Prefetch
 from sandwright.rootfs.tar.reader import Readable, TarReader
 from sandwright.rootfs.unpacking.merge import Whiteouts, collect, mentions_whiteouts
 
@@ -54,7 +54,7 @@ class ImageLayer:
         """
         with self.open() as blob:
             proved = VerifiedReader(_Watched(blob, watch), self.digest, size=self.size, name=self.name)
-            with ReadAhead(proved) as ahead:
+            with Prefetch(proved) as ahead:
                 yield decompressed(ahead, name=self.name, limits=limits)
 
     def removals(self, limits: ArchiveLimits, watch: Callable[[int], None]) -> Whiteouts:

@@ -13,9 +13,9 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused
 from sandwright.rootfs.tar.limits import NAMED, ArchiveLimits
-from sandwright.rootfs.tar.notes import Notes
 from sandwright.rootfs.tar.reader import CHUNK, Readable, TarReader
 from sandwright.rootfs.unpacking.tree import RootfsTree
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, assert_never
 
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
-from sandwright.rootfs.tar.notes import Notes
 from sandwright.rootfs.tar.reader import HOLE
 from sandwright.rootfs.unpacking.tree import OpenDirectory, RootfsTree
 

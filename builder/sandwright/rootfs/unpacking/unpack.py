@@ -23,10 +23,10 @@ from pathlib import Path
 from sandwright.errors import ArchiveRefused, HostError, SandwrightError
 from sandwright.progress import SILENT, Progress, ProgressStep
 from sandwright.rootfs.digest import VerifiedReader
-from sandwright.rootfs.tar.ahead import ReadAhead
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryRefused, show
 from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
-from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.tar.prefetch import Prefetch
 from sandwright.rootfs.tar.reader import Readable, TarReader
 from sandwright.rootfs.unpacking import merge
 from sandwright.rootfs.unpacking.layers import ImageLayer, WhiteoutPrefetch
@@ -155,9 +155,9 @@ class _Unpacking:
     @contextlib.contextmanager
     def _proved(self, archive: Readable, layer: ImageLayer) -> Iterator[Readable]:
         """The archive, decompressed in one thread and hashed in another."""
-        with ReadAhead(archive) as inflated:
+        with Prefetch(archive) as inflated:
             proved = VerifiedReader(inflated, layer.diff_id, name=f"{layer.name}, decompressed")
-            with ReadAhead(proved) as hashed:
+            with Prefetch(proved) as hashed:
                 yield hashed
 
     def _put(self, reader: TarReader, name: str, *, lowest: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.policy.uses import unguarded
-from sandwright.questions import is_cover
+from sandwright.questions import is_placeholder
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.fixture import HOSTILE, Fixture
 from sandwright.verify.probe import Family, Probe, ProbeStep
@@ -223,7 +223,9 @@ def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
 def made(names: Sequence[Path], mine: Path) -> str | None:
     """What is there of names that must not be made; a cover of another session is nothing."""
     mine.unlink(missing_ok=True)
-    found = [str(path) for path in names if os.path.lexists(path) and not is_cover(str(path), path.lstat())]
+    found = [
+        str(path) for path in names if os.path.lexists(path) and not is_placeholder(str(path), path.lstat())
+    ]
     return f"{', '.join(found)} was made" if found else None
 
 
@@ -255,7 +257,7 @@ def _temporary(subject: ProofSubject) -> Probe:
 
 def _not_temporary(subject: ProofSubject, path: Path) -> str:
     """Why a path is no temporary file of the host's that is not shown otherwise."""
-    if subject.properties.travels:
+    if subject.properties.copies_project:
         return "what is planted is the project, which is there"
     return "" if str(path).startswith("/tmp/") else "this host's temporary directory is not /tmp"  # noqa: S108
 

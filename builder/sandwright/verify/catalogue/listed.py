@@ -16,7 +16,7 @@ from pathlib import Path
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import file_in_the_way
-from sandwright.render.covers import first_missing
+from sandwright.render.placeholders import first_missing
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import identity, made, making, makings, reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, ProbeStep
@@ -55,7 +55,7 @@ _PLACES, _NAMES = 4, 4
 def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, list[Path]], list[PathRule]]:
     """Of rules for what doesn't exist, the names that somebody could make in the project, and the rest.
 
-    While a sandbox runs, something empty lies in the place of such a name (render/covers.py).
+    While a sandbox runs, something empty lies in the place of such a name (render/placeholders.py).
     """
     policy = subject.policy
     covered: dict[str, list[Path]] = {}

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import RemoteCanary
 from sandwright.methods.shared.engine.container import PROXY
-from sandwright.render.recipe import proxy_environment, sandbox_environment
+from sandwright.render.proxy_env import proxy_environment, sandbox_environment
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step

@@ -1,7 +1,7 @@
 """What must come of each attempt in a sandbox of somebody else's, whose ways to deny we don't choose.
 
 A denial counts whichever error says it, as long as it is one by which a sandbox denies. That the error is not
-this host's own is seen by making the same attempts outside (`sandwright.verify.foreign.outside`).
+this host's own is seen by making the same attempts outside (`sandwright.verify.foreign.host_control`).
 """
 
 from __future__ import annotations

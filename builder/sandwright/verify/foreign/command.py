@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from sandwright.errors import UsageError
-from sandwright.verify.foreign.promises import GENERIC, read_promises
+from sandwright.verify.foreign.claims import GENERIC, read_promises
 from sandwright.verify.foreign.prove import prove_subject
 from sandwright.verify.report import PolicyReport
 

@@ -16,8 +16,8 @@ from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.verify.about import PolicyOrigin
 from sandwright.verify.catalogue import whole
 from sandwright.verify.foreign.answers import wanted
-from sandwright.verify.foreign.outside import changed_namespaces, outside, without_hosts_own
-from sandwright.verify.foreign.promises import Promises, policy_text
+from sandwright.verify.foreign.claims import Promises, policy_text
+from sandwright.verify.foreign.host_control import changed_namespaces, outside, without_hosts_own
 from sandwright.verify.foreign.sandbox import SubjectSandbox
 from sandwright.verify.foreign.stage import resolved, stage
 from sandwright.verify.foreign.subject import ForeignSubject, check_names, without_promise

@@ -18,7 +18,7 @@ from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.foreign.promises import Promises, filled, policy_text
+from sandwright.verify.foreign.claims import Promises, filled, policy_text
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
 from sandwright.verify.listeners import listening

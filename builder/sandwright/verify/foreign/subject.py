@@ -12,7 +12,7 @@ from sandwright.methods.properties import Properties
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.names import FEATURES
 from sandwright.verify.expected import listed
-from sandwright.verify.foreign.promises import Promises
+from sandwright.verify.foreign.claims import Promises
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Probe
 from sandwright.verify.subject import ProofSubject

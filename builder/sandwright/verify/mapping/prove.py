@@ -19,7 +19,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles import bundle, convert
 from sandwright.rootfs.bundles.identity import read_accounts
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 from sandwright.runtime.contract import Session, Start
 from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.probe import PROBE, own_probe

@@ -18,7 +18,7 @@ from sandwright.rootfs.bundles import bundle, convert
 from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
 from sandwright.rootfs.bundles.program import find_program, search_path
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.securejoin import Root
 from sandwright.rootfs.unpacking.store import encode
 from sandwright.runtime import contract
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram, Outside

@@ -9,7 +9,7 @@ from sandwright.engines.client import client_environment
 from sandwright.errors import SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
@@ -65,17 +65,17 @@ class OuterGvisor(Launched):
         yield from self._engine.depends(host)
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
-        self._load(collect_host(), say)
-        root = rootfs(policy, inputs or LiveHost(), say=say)
+        self._load(collect_host(), notify)
+        root = rootfs(policy, inputs or LiveHost(), notify=notify)
         return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
 
-    def _load(self, host: MachineFacts, say: Say = quiet) -> None:
+    def _load(self, host: MachineFacts, notify: Notify = quiet) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
         if layout := our_layout(NAME):
-            load_image(self._engine.client(), NAME, layout, host.platform, say=say)
+            load_image(self._engine.client(), NAME, layout, host.platform, notify=notify)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""
@@ -113,7 +113,7 @@ class OuterGvisor(Launched):
             return "container-filter", said, "something around the engine takes away what gVisor needs"
         return self._engine.explained(failed)
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher; it reaches the command through the client, the container and runsc."""
         return signalled([launcher], number)
 

@@ -35,10 +35,10 @@ from sandwright.render.artifact import Artifact, json_artifact, json_text
 from sandwright.render.authorities import authority_store
 from sandwright.render.baseline import load_baseline
 from sandwright.render.imagemasks import check_image_masks
+from sandwright.render.mount_watch import engine_watch
 from sandwright.render.mounts import MountPlan, mount_plan
-from sandwright.render.recipe import proxy_environment
-from sandwright.render.uncovered import plan_without_covers
-from sandwright.render.watched import engine_watch
+from sandwright.render.proxy_env import proxy_environment
+from sandwright.render.without_placeholders import plan_without_covers
 from sandwright.resources import data_json
 from sandwright.seccomp import CatalogueProfile, oci_json, profile
 

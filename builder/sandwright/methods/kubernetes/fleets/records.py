@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.kubernetes.admission import NothingRan
@@ -51,7 +51,7 @@ class FleetRecord:
     def made(self, uid: str) -> FleetRecord:
         """Record that the Job was made."""
         found = replace(self, uid=uid)
-        places.write(_path(self.name), json.dumps(asdict(found)).encode())
+        user_dirs.write(_path(self.name), json.dumps(asdict(found)).encode())
         return found
 
     def forget(self) -> None:
@@ -95,5 +95,5 @@ def read(name: str) -> FleetRecord | None:
 
 
 def _path(name: str) -> str:
-    folder = places.private(places.private(f"{places.cache()}/clusters") + "/fleets")
+    folder = user_dirs.private(user_dirs.private(f"{user_dirs.cache()}/clusters") + "/fleets")
     return f"{folder}/{name}.json"

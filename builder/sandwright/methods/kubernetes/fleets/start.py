@@ -17,8 +17,8 @@ from sandwright.methods.kubernetes.fleets.objects import fleet_documents, fleet_
 from sandwright.methods.kubernetes.fleets.records import FleetRecord
 from sandwright.methods.kubernetes.objects import differences, path_of, rows, text
 from sandwright.methods.kubernetes.records import SESSION, owner
-from sandwright.methods.kubernetes.start import check, read_manifests, say
-from sandwright.methods.kubernetes.travel.journey import Journey, prepared
+from sandwright.methods.kubernetes.start import check, notify, read_manifests
+from sandwright.methods.kubernetes.sync.transfer import Transfer, prepared
 
 Json = dict[str, Any]
 
@@ -36,14 +36,14 @@ def start(directory: Path, order: FleetOrder) -> ClusterFleet:
         )
     connection = connect()
     documents = read_manifests(directory)
-    with prepared(directory, documents["job.yaml"], suffix=f"-{order.name}", returns=False) as journey:
-        if journey is not None:
-            documents["job.yaml"] = journey.job
-        return _start(connection, documents, order, journey)
+    with prepared(directory, documents["job.yaml"], suffix=f"-{order.name}", returns=False) as transfer:
+        if transfer is not None:
+            documents["job.yaml"] = transfer.job
+        return _start(connection, documents, order, transfer)
 
 
 def _start(
-    connection: Connection, documents: Mapping[str, Json], order: FleetOrder, journey: Journey | None
+    connection: Connection, documents: Mapping[str, Json], order: FleetOrder, transfer: Transfer | None
 ) -> ClusterFleet:
     proxied = admission.is_proxied(admission.manifests_of(documents))
     documents = fleet_documents(documents, order, proxied=proxied)
@@ -53,8 +53,8 @@ def _start(
         rows_map(order, job)  # it refuses what it can't hold before anything is made
     check(connection, {**documents, "job.yaml": job})
     _check_rights(connection, job, order)
-    for line in (*journey.send(), STAYS) if journey is not None else ():
-        say(line)
+    for line in (*transfer.send(), STAYS) if transfer is not None else ():
+        notify(line)
     place = connection.place
     record = FleetRecord(order.name, session, "", job, place.kubeconfig, place.context)
     with records.new(record):

@@ -14,7 +14,7 @@ from sandwright.engines.client import EngineClient, client_environment, client_w
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing
 from sandwright.methods.shared.launched import Launched, signalled
@@ -100,10 +100,10 @@ class EngineBackend(Launched):
         return {}
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
         """What the client needs; the engine is given images that were built here, if it lacks them."""
-        load_built(self.client(), policy, inputs or LiveHost(), say=say)
+        load_built(self.client(), policy, inputs or LiveHost(), notify=notify)
         return self.settings(collect_host())
 
     def dead(self) -> Preflight | None:
@@ -117,7 +117,7 @@ class EngineBackend(Launched):
             return "cgroups", said, "give the engine a cgroup hierarchy that it can use"
         return "not-started", said, ""
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which passes it on to the client, and that to the container."""
         return signalled([launcher], number)
 

@@ -17,7 +17,7 @@ from sandwright.methods.shared.yamltext import quoted, yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
 from sandwright.render.mounts import MountPlan
-from sandwright.render.uncovered import without_covers
+from sandwright.render.without_placeholders import without_covers
 
 Json = dict[str, Any]
 
@@ -159,10 +159,10 @@ def _note(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iter
         "the time limit (resources.time)": policy.resources.time is not None,
         f"variables by pattern ({', '.join(patterns)})": bool(patterns),
         "files that guard Git's directories: those are read-only as a whole": _closes(plan),
-        ABSENT_NAMES: bool(plan.covers),
+        ABSENT_NAMES: bool(plan.placeholders),
     }
     yield from (f"- {text}" for text, there in missing.items() if there)
 
 
 def _closes(plan: MountPlan) -> bool:
-    return any(cover.closes for cover in plan.covers)
+    return any(placeholder.closes for placeholder in plan.placeholders)

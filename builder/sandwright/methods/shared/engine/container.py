@@ -14,11 +14,11 @@ from sandwright.policy.names import EngineName
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
-from sandwright.render.covers import ignored
 from sandwright.render.hostnames import name_files
 from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import MountPlan
-from sandwright.render.recipe import proxy_environment
+from sandwright.render.placeholders import ignored
+from sandwright.render.proxy_env import proxy_environment
 from sandwright.resources import shipped_images
 
 PROXIES = ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -208,14 +208,14 @@ def _places(plan: MountPlan) -> _Places:
                 raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
             case _:
                 assert_never(mount.kind)
-    places.ignored += ignored(plan.covers)
-    for cover in plan.covers:
-        if cover.path in places.ignored:
+    places.ignored += ignored(plan.placeholders)
+    for placeholder in plan.placeholders:
+        if placeholder.path in places.ignored:
             continue
-        if cover.entry == "directory":
-            places.folders.append(cover.path)
+        if placeholder.entry == "directory":
+            places.folders.append(placeholder.path)
         else:
-            places.binds.append(Bind(cover.path, cover.path, writable=False))
+            places.binds.append(Bind(placeholder.path, placeholder.path, writable=False))
     if TMP not in {mount.target for mount in plan.mounts}:
         places.scratch.append(TMP)
     return places

@@ -16,7 +16,7 @@ from sandwright.errors import CommandFailed, HostError
 from sandwright.image.existing import read_layout
 from sandwright.image.export import write_image
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import Say, quiet
+from sandwright.methods.contract import Notify, quiet
 from sandwright.methods.shared.images import layouts
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -24,7 +24,9 @@ PROXY = "proxy"
 """The image of the proxy, which an engine's launcher starts beside a sandbox."""
 
 
-def load_built(engine: EngineClient, policy: ResolvedPolicy, inputs: LiveHost, *, say: Say = quiet) -> None:
+def load_built(
+    engine: EngineClient, policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet
+) -> None:
     """See to it that an engine's images of ours are those that were built here.
 
     Raise HostError when an image lies where the sandbox could
@@ -32,11 +34,13 @@ def load_built(engine: EngineClient, policy: ResolvedPolicy, inputs: LiveHost, *
     """
     for name in _needed(policy):
         for layout in layouts(policy, name, inputs):
-            load_image(engine, name, layout, policy.facts.platform, say=say)
+            load_image(engine, name, layout, policy.facts.platform, notify=notify)
             break
 
 
-def load_image(engine: EngineClient, name: str, layout: Path, platform: str, *, say: Say = quiet) -> None:
+def load_image(
+    engine: EngineClient, name: str, layout: Path, platform: str, *, notify: Notify = quiet
+) -> None:
     """Load an image out of a layout into an engine that does not have this very one, under our name for it.
 
     Raise HostError when the engine does not take it, IntegrityError when it is not whole.
@@ -47,7 +51,7 @@ def load_image(engine: EngineClient, name: str, layout: Path, platform: str, *, 
     if image is None or engine.image_id(reference) in {image.config.name, image.manifest.name}:
         return
     size = sum(layer.size for layer in image.layers)
-    say(f"{engine.name} gets the image {name} ({size / 1e6:.0f} MB) as it was built here, once")
+    notify(f"{engine.name} gets the image {name} ({size / 1e6:.0f} MB) as it was built here, once")
 
     def write(sink: BinaryIO, reference: str) -> None:
         write_image(built, platform, sink, reference=reference)

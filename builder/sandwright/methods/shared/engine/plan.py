@@ -26,8 +26,8 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.authorities import with_authorities
 from sandwright.render.hostnames import name_plan
 from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.mount_watch import PLAN
 from sandwright.render.mounts import MountPlan
-from sandwright.render.watched import PLAN
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def engine_plan(
     shims = shim_plan(policy, made.engine)
     done = replace(
         base,
-        project=base.project if plan.covers else None,
+        project=base.project if plan.placeholders else None,
         pids=None,
         files=None,
         localhost=(),

@@ -19,9 +19,9 @@ from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.authorities import authority_store
 from sandwright.render.filters import oci_filter
+from sandwright.render.mount_watch import engine_watch
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy import ProxyPlace, render_proxy
-from sandwright.render.watched import engine_watch
 
 
 def render_engine(policy: ResolvedPolicy, engine: EngineName) -> tuple[Artifact, ...]:

@@ -11,7 +11,7 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Say, quiet
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Notify, Preflight, quiet
 from sandwright.methods.shared.images import HOW_TO_BUILD, default_image, missing, rootfs
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
@@ -35,10 +35,10 @@ class Runtime(Launched):
     """A method whose launcher starts a runtime on a bundle of the run's own."""
 
     def environment(
-        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, say: Say = quiet
+        self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
-        return {ROOTFS: str(rootfs(policy, inputs or LiveHost(), say=say))}
+        return {ROOTFS: str(rootfs(policy, inputs or LiveHost(), notify=notify))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it on a root that holds nothing but empty directories."""
@@ -79,7 +79,7 @@ class Runtime(Launched):
             return "namespaces-off", "user namespaces are switched off for this user", "run it as root"
         return "not-started", said, ""
 
-    def deliver(self, launcher: int, number: int) -> Delivery:
+    def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which knows who is meant."""
         return signalled((launcher,), number)
 

@@ -19,13 +19,13 @@ from sandwright.render.accounts import account_of, group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.authorities import authority_store
 from sandwright.render.baseline import Baseline, load_baseline
-from sandwright.render.covers import Cover, ignored
 from sandwright.render.filters import asking_filter, gvisor_filter, oci_filter
 from sandwright.render.hostnames import name_files, name_plan
 from sandwright.render.imagemasks import check_image_masks, masked_paths
+from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import mounts_artifact
+from sandwright.render.placeholders import Placeholder, ignored
+from sandwright.render.proxy_env import sandbox_environment
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -71,7 +71,9 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
         check_image_masks(plan, "gvisor", accounts=policy.mapping != "off")
     else:
         plan, masked = masked_paths(plan)
-    passed_over = () if gvisor else ignored(plan.covers)  # each bind costs gVisor threads, which pids counts
+    passed_over = (
+        () if gvisor else ignored(plan.placeholders)
+    )  # each bind costs gVisor threads, which pids counts
     document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over, masked=masked)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
@@ -81,7 +83,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
         *(() if gvisor else _asking(policy)),
         *root_accounts(policy),
         *_names(policy),
-        mounts_artifact(plan.mounts, plan.covers),
+        mounts_artifact(plan.mounts, plan.placeholders),
         *authority_store(policy),
     )
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
@@ -204,8 +206,8 @@ def _mounts(
     for planned in plan.mounts:
         if not (unreachable and planned.entry == "socket"):
             chosen[planned.target] = _planned(planned, gvisor=gvisor)
-    for cover in plan.covers:
-        chosen[cover.path] = _covered(cover, passed_over)
+    for placeholder in plan.placeholders:
+        chosen[placeholder.path] = _covered(placeholder, passed_over)
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
 
 
@@ -216,12 +218,12 @@ def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
     return not gvisor and (policy.facts.uid != 0 or not closed)
 
 
-def _covered(cover: Cover, passed_over: Collection[str]) -> dict[str, Any]:
-    if cover.path in passed_over:
-        return _mount(cover.path, "bind", IGNORED, [*_BIND, "noexec", "ro"])
-    if cover.entry == "directory":
-        return _mount(cover.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
-    return _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
+def _covered(placeholder: Placeholder, passed_over: Collection[str]) -> dict[str, Any]:
+    if placeholder.path in passed_over:
+        return _mount(placeholder.path, "bind", IGNORED, [*_BIND, "noexec", "ro"])
+    if placeholder.entry == "directory":
+        return _mount(placeholder.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
+    return _mount(placeholder.path, "bind", placeholder.path, [*_BIND, "ro"])
 
 
 _BIND = ("rbind", "rprivate", "nosuid", "nodev")
@@ -258,7 +260,9 @@ def _mount(destination: str, kind: str, source: str, options: Iterable[str]) -> 
 
 def _points(plan: MountPlan) -> Iterator[str]:
     """What the image must have, since it is mounted on in one of its own directories."""
-    targets = [mount.target for mount in plan.mounts] + [cover.path for cover in plan.covers]
+    targets = [mount.target for mount in plan.mounts] + [
+        placeholder.path for placeholder in plan.placeholders
+    ]
     inside = {mount.target for mount in plan.mounts}
     for path in targets:
         if path.split("/")[1] in _SYSTEM - _OWN and not inside & set(ancestors(path)):

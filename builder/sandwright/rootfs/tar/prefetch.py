@@ -17,7 +17,7 @@ DEPTH = 4
 _LARGER = 8 * CHUNK
 
 
-class ReadAhead:
+class Prefetch:
     """A stream, read by a thread until it ends, fails, or `close` is called. Use it as a context manager.
 
     Errors of the stream are raised at the same offset. The thread reads large pieces of `CHUNK` bytes, since

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from sandwright.errors import HostError
-from sandwright.methods.kubernetes.travel.rules import ProjectRules
+from sandwright.methods.kubernetes.sync.rules import ProjectRules
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, TarEntry, normalise, show
 
 LAYERS = 16
@@ -70,7 +70,7 @@ def take_snapshot(rules: ProjectRules, put: Put) -> Snapshot:
     try:
         walk = _Walk(rules, put, hidden=denied_files(root, rules))
         walk.enter(root, b"", 0)
-        walk.cover()
+        walk.placeholder()
         for identity in denied_files(root, rules) & walk.identities.keys():
             raise _denied(walk.identities[identity])
     finally:
@@ -168,7 +168,7 @@ class _Walk:
                 with _closing(below):
                     self._lead(below, inner, depth + 1)
 
-    def cover(self) -> None:
+    def placeholder(self) -> None:
         """What something else is mounted on in the Pod is there, and empty, whether it is here or not."""
         for path, mount in self._rules.covered():
             kind = EntryKind.FILE if mount.file else EntryKind.DIRECTORY

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sandwright.errors import ArchiveRefused, HostError
+from sandwright.rootfs.tar.archive_warnings import Notes
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.limits import ArchiveLimits
-from sandwright.rootfs.tar.notes import Notes
 from sandwright.rootfs.tar.reader import Readable, TarReader
 from sandwright.rootfs.unpacking.merge import OPAQUE, whiteout
 from sandwright.rootfs.unpacking.place import TarExtractor

@@ -276,17 +276,17 @@ def main() -> int:
     if given["emulated"]:
         sys.pycache_prefix, sys.dont_write_bytecode = CACHE, False
 
-    def say(name: str, value: object) -> None:
+    def notify(name: str, value: object) -> None:
         sys.stdout.write(word + " " + repr((name, value)) + "\n")
         sys.stdout.flush()
 
-    say("begin", sys.version)
+    notify("begin", sys.version)
     for attempt in (*ATTEMPTS, *(OF_THE_IMAGE if given["whole"] else ())):
         try:
-            say(attempt.__name__, attempt(given))
+            notify(attempt.__name__, attempt(given))
         except Exception as error:  # noqa: BLE001 - an attempt that can't be made is evidence too
-            say(attempt.__name__, {"broken": type(error).__name__ + ": " + str(error)})
-    say("end", given["status"])
+            notify(attempt.__name__, {"broken": type(error).__name__ + ": " + str(error)})
+    notify("end", given["status"])
     status: int = given["status"]
     return status
 

@@ -21,7 +21,7 @@ def without_covers(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
     What is hidden in such a directory stays hidden; what could be written there can't be. A name elsewhere
     that doesn't exist, and must not be made, is left to the caller.
     """
-    rules = {cover.closes: cover.rule for cover in plan.covers if cover.closes}
+    rules = {placeholder.closes: placeholder.rule for placeholder in plan.placeholders if placeholder.closes}
     closed = {path: rule for path, rule in rules.items() if not rules.keys() & set(ancestors(path))}
     mounts = {
         mount.target: mount
@@ -33,7 +33,7 @@ def without_covers(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
         for above in movable_above(policy, path):
             mounts.setdefault(above, Mount(above, "bind", writable=True, source=above, pin=True))
     ordered = sorted(mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
-    return replace(plan, mounts=tuple(ordered), covers=())
+    return replace(plan, mounts=tuple(ordered), placeholders=())
 
 
 def _shows(mount: Mount) -> bool:

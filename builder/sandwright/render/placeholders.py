@@ -22,7 +22,7 @@ from sandwright.policy.uses import file_in_the_way
 
 
 @dataclass(frozen=True)
-class Cover:
+class Placeholder:
     """Something that doesn't exist on the host, and must while the sandbox runs.
 
     Whoever starts the sandbox makes it (a file with `content`, or an empty directory), puts something empty
@@ -49,23 +49,23 @@ FILES: Mapping[str, bytes] = {
 `commondir` names the directory that it is in. Measured with Git 2.39: commits work."""
 
 
-def covers(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tuple[Cover, ...]:
+def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tuple[Placeholder, ...]:
     """The covers that a policy needs where `writable` directories are those of the host, by path."""
-    found: dict[str, Cover] = {}
-    for cover in (*_of_git(policy), *_of_project(policy)):
-        parent = cover.path.rpartition("/")[0]
+    found: dict[str, Placeholder] = {}
+    for placeholder in (*_of_git(policy), *_of_project(policy)):
+        parent = placeholder.path.rpartition("/")[0]
         if policy.facts.kind(parent) == "directory" and writable(parent):
-            found.setdefault(cover.path, cover)
+            found.setdefault(placeholder.path, placeholder)
     inner = {path for path in found if not found.keys().isdisjoint(ancestors(path))}
     return tuple(found[path] for path in sorted(found.keys() - inner))
 
 
-def ignored(covers: Iterable[Cover]) -> tuple[str, ...]:
+def ignored(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
     """The directories, outside of Git's, in which a `.gitignore` lies inside, so that Git passes over them.
 
     Else `git clean -d` and `git stash -u` try to remove them (tried with Git 2.39).
     """
-    return tuple(each.path for each in covers if each.entry == "directory" and not each.closes)
+    return tuple(each.path for each in placeholders if each.entry == "directory" and not each.closes)
 
 
 def git_directories(policy: ResolvedPolicy) -> Iterable[str]:
@@ -81,7 +81,7 @@ def git_directories(policy: ResolvedPolicy) -> Iterable[str]:
     )
 
 
-def _of_git(policy: ResolvedPolicy) -> Iterator[Cover]:
+def _of_git(policy: ResolvedPolicy) -> Iterator[Placeholder]:
     names = dict.fromkeys(
         name.value
         for each in policy.filesystem.protections
@@ -96,7 +96,7 @@ def _of_git(policy: ResolvedPolicy) -> Iterator[Cover]:
                 yield _cover(policy.facts, path, rule, FILES.get(name), directory)
 
 
-def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
+def _of_project(policy: ResolvedPolicy) -> Iterator[Placeholder]:
     """The names that are protected in the project, but for those in Git's directories; then restricted paths.
 
     Among these are names to which a dangling link leads from elsewhere: `~/.zshrc -> project/zshrc`.
@@ -118,7 +118,7 @@ def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
             yield _cover(facts, rule.path, rule, None)
 
 
-def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Cover]:
+def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Placeholder]:
     facts = policy.facts
     names = dict.fromkeys(
         name.value for each in policy.filesystem.protections if root in each.roots for name in each.names
@@ -166,11 +166,13 @@ def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:
     return rule[0] if rule and rule[0].origin == "protected" else None
 
 
-def _cover(facts: HostFacts, path: str, rule: PathRule, content: bytes | None, closes: str = "") -> Cover:
+def _cover(
+    facts: HostFacts, path: str, rule: PathRule, content: bytes | None, closes: str = ""
+) -> Placeholder:
     first = first_missing(facts, path)
     if first != path or content is None:
-        return Cover(first, "directory", b"", rule, closes)
-    return Cover(path, "file", content, rule, closes)
+        return Placeholder(first, "directory", b"", rule, closes)
+    return Placeholder(path, "file", content, rule, closes)
 
 
 def first_missing(facts: HostFacts, path: str) -> str:

@@ -14,14 +14,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from sandwright.adopt import languages
-from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
 from sandwright.errors import UsageError
 from sandwright.git.tracked import ignored_directories, tracked
+from sandwright.init import languages
+from sandwright.init.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
 from sandwright.inputs import LiveHost
-from sandwright.places import holds_home
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.spelling import checked_path
+from sandwright.user_dirs import holds_home
 
 DEPTH = 3
 """How many directories deep a project is looked at."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandwright.change.cases import paths
+from sandwright.change.questions import paths
 from sandwright.git import history
 from sandwright.methods import registry
 from sandwright.policy import spelling

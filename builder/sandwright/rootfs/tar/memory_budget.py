@@ -6,7 +6,7 @@ from sandwright.rootfs.tar.entry import EntryRefused, TarEntry
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 
 
-class HeldMembers:
+class MemoryBudget:
     """Counts the bytes that are kept of the members of all layers of an image: `limits.held` at most."""
 
     def __init__(self, limits: ArchiveLimits | None = None) -> None:

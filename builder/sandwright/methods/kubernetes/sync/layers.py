@@ -19,8 +19,8 @@ from sandwright.errors import UsageError
 from sandwright.image.layer import LayerWriter, WrittenLayer, writing_layer
 from sandwright.image.layout import Blob, StagingArea, staging
 from sandwright.methods.kubernetes.copier import COPIER
-from sandwright.methods.kubernetes.travel.rules import ProjectRules
-from sandwright.methods.kubernetes.travel.snapshot import Snapshot, take_snapshot
+from sandwright.methods.kubernetes.sync.rules import ProjectRules
+from sandwright.methods.kubernetes.sync.snapshot import Snapshot, take_snapshot
 from sandwright.prebuilt import PrebuiltProgram
 from sandwright.registry.credentials import auth_files
 from sandwright.registry.graph import ImageGraph, walk

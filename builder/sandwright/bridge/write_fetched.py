@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from sandwright.bridge.arg_types import is_ref
 from sandwright.bridge.grammar import Refused, shown
-from sandwright.bridge.kinds import is_ref
 from sandwright.bridge.repository import RepositoryLocation
 from sandwright.bridge.workspace import OpenWorkspace
 

@@ -38,14 +38,14 @@ def with_project(job: Json, image: str, *, returns: bool) -> Json:
         if volume.pop("persistentVolumeClaim", None) is not None:
             name = volume["name"]
             volume["emptyDir"] = {"sizeLimit": TMP_LIMIT}
-    fill, back = carriers(image, name)
+    fill, back = sync_containers(image, name)
     pod["initContainers"] = [fill]
     if returns:
         pod["containers"].append(back)
     return made
 
 
-def carriers(image: str = "", volume: str = "project") -> tuple[Json, Json]:
+def sync_containers(image: str = "", volume: str = "project") -> tuple[Json, Json]:
     """The container that fills the volume, and the one that reads it."""
     mount = {"name": volume, "mountPath": VOLUME}
     return (

@@ -9,7 +9,7 @@ from sandwright.change.compare import POLICY, CaseChange, PolicyDifference
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.loosening import shown_path
 from sandwright.policy.paths import ancestors
-from sandwright.policy.source import BUILT_IN, PolicySource
+from sandwright.policy.provenance import BUILT_IN, PolicySource
 
 SHOWN = 8
 """Subjects that one line names."""

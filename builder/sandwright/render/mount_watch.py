@@ -15,26 +15,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.covers import Cover
 from sandwright.render.mounts import Mount, MountPlan
+from sandwright.render.placeholders import Placeholder
 
 PLAN = "mounts"
 _VERSION = "1"
 _KINDS: Mapping[str, str] = {"tmpfs": "own", "dev": "own", "proc": "own"}
 
 
-def mounts_artifact(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Artifact:
+def mounts_artifact(mounts: Sequence[Mount], placeholders: Sequence[Placeholder]) -> Artifact:
     """The plan."""
-    words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
+    words = b"".join(
+        word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, placeholders)
+    )
     return Artifact(PLAN, words, "the mounts that are watched")
 
 
 def engine_watch(policy: ResolvedPolicy, plan: MountPlan) -> tuple[Artifact, ...]:
     """The plan for an engine's launcher; nothing where that is no program, on macOS."""
-    return (mounts_artifact(plan.mounts, plan.covers),) if policy.facts.os == "linux" else ()
+    return (mounts_artifact(plan.mounts, plan.placeholders),) if policy.facts.os == "linux" else ()
 
 
-def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str]:
+def plan_words(mounts: Sequence[Mount], placeholders: Sequence[Placeholder]) -> Iterator[str]:
     """The words of a plan; mounts stand in the order in which they are made, parents first."""
     yield from ("sandwright-mounts", _VERSION)
     below: dict[str, Mount] = {}
@@ -43,9 +45,9 @@ def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str
             continue
         yield from _record(mount, _lies_on(mount.target, below))
         below[mount.target] = mount
-    for cover in covers:
-        source = cover.path
-        yield from (f"cover-{cover.entry}", cover.path, source, "w")
+    for placeholder in placeholders:
+        source = placeholder.path
+        yield from (f"cover-{placeholder.entry}", placeholder.path, source, "w")
 
 
 def _record(mount: Mount, under: Mount | None) -> tuple[str, str, str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from sandwright.documents import strictjson
 from sandwright.errors import HostError
-from sandwright.questions import is_cover
+from sandwright.questions import is_placeholder
 
 NAME = "sandwright"
 
@@ -194,7 +194,7 @@ def above(name: str) -> str:
 def is_there(path: str) -> bool:
     """Whether something is at a path that no launcher put there for the time of a run."""
     try:
-        return not is_cover(path, os.lstat(path))
+        return not is_placeholder(path, os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

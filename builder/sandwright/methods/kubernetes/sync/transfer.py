@@ -11,21 +11,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from sandwright import places
+from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.methods.kubernetes.connection import ApiUnreachable
 from sandwright.methods.kubernetes.jobrun import JobRun
-from sandwright.methods.kubernetes.travel import REGISTRY, channels
-from sandwright.methods.kubernetes.travel.changes import Applied, apply_changes
-from sandwright.methods.kubernetes.travel.job import RETURN, diff_command, with_project
-from sandwright.methods.kubernetes.travel.layers import (
+from sandwright.methods.kubernetes.sync import REGISTRY, channels
+from sandwright.methods.kubernetes.sync.changes import Applied, apply_changes
+from sandwright.methods.kubernetes.sync.job import RETURN, diff_command, with_project
+from sandwright.methods.kubernetes.sync.layers import (
     Registry,
     SnapshotImage,
     parse_registry,
     snapshot_image,
 )
-from sandwright.methods.kubernetes.travel.returned import MOST, ReturnedChanges, unpack_changes
-from sandwright.methods.kubernetes.travel.rules import FILE, ProjectRules, parse_rules, read_rules
+from sandwright.methods.kubernetes.sync.returned import MOST, ReturnedChanges, unpack_changes
+from sandwright.methods.kubernetes.sync.rules import FILE, ProjectRules, parse_rules, read_rules
 from sandwright.rootfs.tar.entry import show
 
 INCOMPLETE = 3
@@ -42,7 +42,7 @@ _MOST_WORDS = 1 << 16
 Json = dict[str, Any]
 
 
-class Journey:
+class Transfer:
     """A project that travels. `job` is the Job that takes it along."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Journey:
         self._image.push(self._registry, self._tag)
         return _lines("was not sent", self._image.snapshot.left_out)
 
-    def bring_back(self, running: JobRun) -> list[str]:
+    def download(self, running: JobRun) -> list[str]:
         """Apply what the command wrote; say what was not applied. Raise SandwrightError where nothing was."""
         if not self._rules.writes:
             return []
@@ -89,7 +89,7 @@ class Journey:
 @contextmanager
 def prepared(
     directory: Path, job: Json, *, suffix: str = "", returns: bool = True
-) -> Iterator[Journey | None]:
+) -> Iterator[Transfer | None]:
     """The journey of a rendered Job's project, for the length of a `with`; None where none travels.
 
     Its image is tagged with the Job's name and a `suffix`. It `returns` where the policy lets it be written.
@@ -104,7 +104,7 @@ def prepared(
     rules = read_rules(parse_rules((directory / FILE).read_bytes()), pod)
     with _scratch("snapshot") as folder, snapshot_image(rules, folder) as image:
         tag = f"{job['metadata']['name']}{suffix}"
-        yield Journey(job, rules, image, registry, tag=tag, returns=returns)
+        yield Transfer(job, rules, image, registry, tag=tag, returns=returns)
 
 
 @contextmanager
@@ -182,4 +182,4 @@ def _opened(stack: ExitStack, path: str) -> int:
 
 
 def _folder() -> Path:
-    return Path(places.private(f"{places.private(f'{places.cache()}/clusters')}/travel"))
+    return Path(user_dirs.private(f"{user_dirs.private(f'{user_dirs.cache()}/clusters')}/travel"))

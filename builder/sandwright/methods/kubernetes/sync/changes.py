@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sandwright.errors import HostError
-from sandwright.methods.kubernetes.travel.returned import ReturnedChanges
-from sandwright.methods.kubernetes.travel.rules import ProjectRules
-from sandwright.methods.kubernetes.travel.snapshot import Recorded, open_below
+from sandwright.methods.kubernetes.sync.returned import ReturnedChanges
+from sandwright.methods.kubernetes.sync.rules import ProjectRules
+from sandwright.methods.kubernetes.sync.snapshot import Recorded, open_below
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.place import umask
 

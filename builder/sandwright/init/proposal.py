@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.adopt.languages import Language
-from sandwright.adopt.project import ProjectFacts, spelled
+from sandwright.init.languages import Language
+from sandwright.init.project import ProjectFacts, spelled
 from sandwright.policy.declaration import Support
 from sandwright.policy.names import CACHES
 

@@ -17,9 +17,9 @@ from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.methods.kubernetes.objects import rows
 from sandwright.policy.paths import ancestors, is_inside
+from sandwright.policy.provenance import BUILT_IN, Sourced
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule, PathRules, Protection
-from sandwright.policy.source import BUILT_IN, Sourced
 from sandwright.render.artifact import Artifact, json_artifact
 
 FILE = "project.json"

@@ -7,11 +7,11 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandwright.adopt.chosen import Chosen, choose
-from sandwright.adopt.files import create, keep_from_git
-from sandwright.adopt.project import ProjectFacts, look
-from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.errors import HostError, RenderError, UsageError
+from sandwright.init.chosen import Chosen, choose
+from sandwright.init.files import create, keep_from_git
+from sandwright.init.project import ProjectFacts, look
+from sandwright.init.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.methods import registry
 from sandwright.outputs import write_output
 from sandwright.policy.collect import collect
