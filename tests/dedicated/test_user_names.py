@@ -11,6 +11,7 @@ import pytest
 
 from netlab import WORLD, hosts_file, lab
 from ownedprojects import POLICY, Project
+from rundocuments import launching, proxied
 from sandwright.api import Policy
 from sandwright.egress import proxy
 from sandwright.policy.collect import collect
@@ -42,7 +43,8 @@ def test_programs_that_know_of_no_proxy_reach_what_is_listed(project: Project, n
         f"{CURL} http://{WORLD}/; {CURL} http://127.0.0.1/"
     )
     with lab() as world, proxy(resolved, hosts_file=names) as running:
-        done = project.run("sh", "-c", script, launcher=project.rendered(text), environ=running.environment)
+        launcher = Path(launching(project.rendered(text), proxied(running)))
+        done = project.run("sh", "-c", script, launcher=launcher, environ=running.environment)
         assert done.stdout.decode().split("\n")[:-1] == [
             "nameserver 127.0.0.1", "200", "000", "000", "000",
         ], done.stderr  # fmt: skip

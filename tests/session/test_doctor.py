@@ -154,13 +154,13 @@ def test_an_engine_without_the_image_is_not_ready(
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path / "build"))
     monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
     host = collect_host()
-    has = 'test "$1 $2 $5" = "image inspect sandwright/debian:latest" && exit {}; echo 5.0'
-    for status, code in ((1, "image-missing"), (0, "ready")):
-        _program(tmp_path, method, has.format(status))
+    has = 'test "$1 $2 $5" = "image inspect sandwright/debian:latest" && {}; echo 5.0'
+    for answer, code in (("exit 1", "image-missing"), ("echo 1 && exit", "ready")):
+        _program(tmp_path, method, has.format(answer))
         found = looked_into(backend(method), Preflight(method, "ready"), host)
         assert found.code == code
-        assert ("sandwright build-images --name debian" in found.remedy) is (status == 1)
-    _program(tmp_path, method, has.format(1))
+        assert ("sandwright build-images --name debian" in found.remedy) is (answer == "exit 1")
+    _program(tmp_path, method, has.format("exit 1"))
     index = tmp_path / "build" / "images" / "debian" / "index.json"
     index.parent.mkdir(parents=True)
     index.write_text("{}")

@@ -33,8 +33,10 @@ def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:
             return ("network.localhost", f"network.{policy.network.mode}")
         case "connect":
             return (f"network.{policy.network.mode}",)
+        case "listen" if policy.network.mode != "host":
+            return ("network.expose", f"network.{policy.network.mode}")
         case "listen":
-            return ("network.expose" if policy.network.mode != "host" else "network.host",)
+            return ("network.host",)
         case "env":
             return ("environment.set" if asked.name in policy.environment.set else "environment.pass",)
         case "syscall":
