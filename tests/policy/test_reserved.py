@@ -88,7 +88,7 @@ def _plain(project: Path) -> ResolvedPolicy:
 
 def _by_hand(project: Path) -> ResolvedPolicy:
     """Facts that somebody wrote, or an earlier version recorded."""
-    text = json.dumps({"schema": 1, "os": "linux", "home": str(project.parent), "project": str(project)})
+    text = json.dumps({"schema": 2, "os": "linux", "home": str(project.parent), "project": str(project)})
     return Policy.from_text(POLICY).resolve(HostFacts.from_json(text))
 
 

@@ -96,7 +96,9 @@ def _moved_interpreter(installation: Installation) -> None:
 
 
 CHANGES: dict[str, Callable[[Installation], object]] = {
-    "a module, with the same size and time": lambda i: _edited(i.packages / "sandwright/policy/remarks.py"),
+    "a module, with the same size and time": lambda i: _edited(
+        i.packages / "sandwright/policy/policy_warnings.py"
+    ),
     "a module that is touched": lambda i: os.utime(i.packages / "sandwright/errors.py"),
     "a module more": lambda i: (i.packages / "sandwright/policy/more.py").write_text(""),
     "a module less": lambda i: (i.packages / "sandwright/session/doctor.py").unlink(),

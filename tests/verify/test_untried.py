@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from proving import resolver
-from sandwright import process
-from sandwright.errors import CommandFailed, HostError, SandwrightError, UsageError
+from sandwright.engines.client import EngineClient
+from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import CODES, Code, Preflight
@@ -68,7 +68,7 @@ def _fails(error: SandwrightError) -> Any:
 
 LACKING: dict[str, tuple[Preflight | None, SandwrightError | None, Code, str]] = {
     "no daemon": (DEAD, None, "daemon-dead", "nobody answers"),
-    "no image": (None, CommandFailed(("engine",), 1, "no such image"), "image-missing", "has no image"),
+    "no image": (None, None, "image-missing", "has no image"),
     "another fault": (None, HostError("it broke"), "not-started", "it broke"),
 }
 
@@ -86,8 +86,9 @@ def test_gvisor_in_a_container(
     monkeypatch.setattr(engine, "dead", lambda _: dead)
     monkeypatch.setattr(outer.OuterGvisor, "_load", lambda *_: None)
     monkeypatch.setattr(outer, "try_out", _unused)
+    monkeypatch.setattr(EngineClient, "image_id", lambda *_, **__: "")
     if error is not None:
-        monkeypatch.setattr(process, "run", _fails(error))
+        monkeypatch.setattr(EngineClient, "image_id", _fails(error))
     backend = registry.backend(name)
     host = collect_host()
     programs = {**host.programs, **dict.fromkeys((name.partition("-")[2], "docker"), "/usr/bin/engine")}

@@ -26,7 +26,7 @@ from sandwright.methods.kubernetes.feeding import feed, is_fed, may_attach, with
 from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright.methods.kubernetes.records import JobRecord, owner
 from sandwright.methods.kubernetes.sync import REGISTRY, RIGHTS
-from sandwright.methods.kubernetes.sync.transfer import Transfer, prepared
+from sandwright.methods.kubernetes.sync.transfer import ProjectTransfer, prepared
 from sandwright.methods.kubernetes.terminal import converse, has_terminal, with_terminal
 from sandwright.signalling import identity
 from sandwright.visible import message
@@ -81,7 +81,7 @@ def run(directory: Path, argv: Sequence[str]) -> int:
 
 
 def _run(
-    connection: Connection, documents: dict[str, Json], argv: Sequence[str], transfer: Transfer | None
+    connection: Connection, documents: dict[str, Json], argv: Sequence[str], transfer: ProjectTransfer | None
 ) -> int:
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
@@ -117,7 +117,7 @@ def _fed(running: JobRun, write: Callable[[bytes], None]) -> None:
 def _watched(
     running: JobRun,
     record: JobRecord,
-    transfer: Transfer | None,
+    transfer: ProjectTransfer | None,
     follow: Callable[[JobRun, Callable[[bytes], None]], None],
 ) -> int:
     """From its creation to its removal."""

@@ -1,4 +1,4 @@
-"""What is started in an image to learn about it: its own Python, with `guest.py` as its program."""
+"""What is started in an image to learn about it: its own Python, with `in_image_checks.py` as its program."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Attempts:
 
 @functools.cache
 def _source() -> str:
-    return (_HERE / "guest.py").read_text(encoding="utf-8")
+    return (_HERE / "in_image_checks.py").read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from sandwright.methods.kubernetes.fleets.records import FleetRecord
 from sandwright.methods.kubernetes.objects import differences, path_of, rows, text
 from sandwright.methods.kubernetes.records import SESSION, owner
 from sandwright.methods.kubernetes.start import check, notify, read_manifests
-from sandwright.methods.kubernetes.sync.transfer import Transfer, prepared
+from sandwright.methods.kubernetes.sync.transfer import ProjectTransfer, prepared
 
 Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def start(directory: Path, order: FleetOrder) -> ClusterFleet:
 
 
 def _start(
-    connection: Connection, documents: Mapping[str, Json], order: FleetOrder, transfer: Transfer | None
+    connection: Connection, documents: Mapping[str, Json], order: FleetOrder, transfer: ProjectTransfer | None
 ) -> ClusterFleet:
     proxied = admission.is_proxied(admission.manifests_of(documents))
     documents = fleet_documents(documents, order, proxied=proxied)

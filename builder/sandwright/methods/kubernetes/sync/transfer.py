@@ -42,7 +42,7 @@ _MOST_WORDS = 1 << 16
 Json = dict[str, Any]
 
 
-class Transfer:
+class ProjectTransfer:
     """A project that travels. `job` is the Job that takes it along."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Transfer:
 @contextmanager
 def prepared(
     directory: Path, job: Json, *, suffix: str = "", returns: bool = True
-) -> Iterator[Transfer | None]:
+) -> Iterator[ProjectTransfer | None]:
     """The journey of a rendered Job's project, for the length of a `with`; None where none travels.
 
     Its image is tagged with the Job's name and a `suffix`. It `returns` where the policy lets it be written.
@@ -104,7 +104,7 @@ def prepared(
     rules = read_rules(parse_rules((directory / FILE).read_bytes()), pod)
     with _scratch("snapshot") as folder, snapshot_image(rules, folder) as image:
         tag = f"{job['metadata']['name']}{suffix}"
-        yield Transfer(job, rules, image, registry, tag=tag, returns=returns)
+        yield ProjectTransfer(job, rules, image, registry, tag=tag, returns=returns)
 
 
 @contextmanager
