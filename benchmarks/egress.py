@@ -23,7 +23,7 @@ from benchmarks.harness import RESULTS, Contestant, compare, record, table, writ
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
-from sandwright.egress.place import find_squid, free_port, squid_account
+from sandwright.egress.squid_settings import find_squid, free_port, squid_account
 from sandwright.policy.facts import HostFacts
 
 sys.path.insert(0, os.fspath(Path(__file__).resolve().parent.parent / "tests"))

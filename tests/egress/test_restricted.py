@@ -12,8 +12,8 @@ import pytest
 from egressing import ask, get, policy
 from sandwright import process
 from sandwright.egress import proxy
-from sandwright.egress.place import find_squid
 from sandwright.egress.plan import plan_proxy
+from sandwright.egress.squid_settings import find_squid
 from sandwright.launcher.restrict import PORTS, landlock_version
 from sandwright.render.proxyfacts import DIRECTORY, LISTEN, SECCOMP
 

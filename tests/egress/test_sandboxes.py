@@ -271,7 +271,7 @@ def test_a_sandbox_that_ends_before_it_has_its_way_is_started_once_more(
         sandbox.launch, "sh", "-c", f"{CURL} http://web.example/", env=environment, timeout=60, check=False
     )
     assert (found.status, found.text) == (0, "200"), found.stderr
-    assert "nothing was run: once more" in found.stderr
+    assert "did not start (mounts changed on the host); retrying" in found.stderr
     assert "no way to the proxy" not in found.stderr
     assert failed.exists()
 

@@ -423,7 +423,7 @@ LASTING: dict[str, tuple[Answer, type[Exception], str, int]] = {
     "a redirection to nowhere": (
         lambda handler, _: handler.reply(302, Location="http://[::1"),
         FetchError,
-        "it redirects to what is no address",
+        "it redirects to an invalid URL",
         1,
     ),
     "a length of five thousand digits": (

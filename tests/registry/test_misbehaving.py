@@ -222,11 +222,11 @@ MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
         RegistryError,
         "it redirects more than 5 times",
     ),
-    "a redirect to nowhere": (answer(302), RegistryError, "which is no address"),
+    "a redirect to nowhere": (answer(302), RegistryError, "which is not a valid URL"),
     "a redirect to a file": (
         answer(302, Location="file:///etc/passwd"),
         RegistryError,
-        "it sends us to 'file:///etc/passwd', which is no address",
+        "it redirects to 'file:///etc/passwd', which is not a valid URL",
     ),
     "a redirect with a name in it": (
         answer(302, Location="http://root@127.0.0.1/"),
@@ -236,12 +236,12 @@ MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
     "a redirect to half an address": (
         answer(302, Location="http://[::1"),
         RegistryError,
-        "it sends us to 'http://[::1', which is no address",
+        "it redirects to 'http://[::1', which is not a valid URL",
     ),
     "a redirect to a host that can't be one": (
         answer(302, Location="http://a_b/"),
         RegistryError,
-        "it sends us to 'http://a_b/', to which plain http may not be spoken",
+        "it redirects to 'http://a_b/', to which plain http may not be spoken",
     ),
     "a redirect to plain http elsewhere": (
         answer(307, Location="http://192.0.2.1/x"),
@@ -506,14 +506,14 @@ def _wants_basic(handler: Handler) -> bool:
 
 
 REALMS: dict[str, tuple[str, str]] = {
-    "nothing": ("", "which is no address"),
-    "a path": ("/token", "which is no address"),
-    "a file": ("file:///etc/passwd", "which is no address"),
+    "nothing": ("", "which is not a valid URL"),
+    "a path": ("/token", "which is not a valid URL"),
+    "a file": ("file:///etc/passwd", "which is not a valid URL"),
     "plain http elsewhere": ("http://192.0.2.1/token", "it is not https"),
     "a host that can't be one": ("http://a_b/token", "it is not https"),
-    "half an address": ("http://[::1", "which is no address"),
+    "half an address": ("http://[::1", "which is not a valid URL"),
     "with a name in it": ("https://a@example.com/token", "with more in it than an address should have"),
-    "with a control character": ("https://example.com/\x01token", "which is no address"),
+    "with a control character": ("https://example.com/\x01token", "which is not a valid URL"),
 }
 
 

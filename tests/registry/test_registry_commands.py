@@ -134,7 +134,7 @@ def test_a_registry_with_tls_and_a_login(world: Path, tmp_path_factory: pytest.T
         (["push-image", "layout", "127.0.0.1:1/a:1", "--ref", "other"], 64, "no image 'other'"),
         (["pull-image", "127.0.0.1:1/a:1"], 7, "registry 127.0.0.1:1: it can't be reached"),
         (["pull-image", "h.example/a:1", "--insecure", "a/b"], 64, "'a/b' can't be the host of a registry"),
-        (["pull-image", "h.example/a:1", "--authfile", "none.json"], 64, "there is no such file of logins"),
+        (["pull-image", "h.example/a:1", "--authfile", "none.json"], 64, "no such credentials file"),
         (
             ["pull-image", "127.0.0.1:1/a:1", "--ca-file", "none.pem"],
             64,

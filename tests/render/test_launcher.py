@@ -300,7 +300,7 @@ def test_mounts_that_go_while_they_are_looked_at(
     assert result.status == status
     assert result.text == ("in" if status == 7 else "")
     assert (project / "ran").exists() is (status == 7)
-    assert "nothing was run: once more" in result.stderr
+    assert "did not start (mounts changed on the host); retrying" in result.stderr
 
 
 def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:

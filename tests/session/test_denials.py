@@ -79,8 +79,8 @@ def test_planted_refusals_are_told_and_what_is_allowed_is_not(project: Project, 
     block = [line for line in said.splitlines() if line.startswith("sandwright: ")]
     assert block[:2] == [
         f"sandwright: refused: the system call ptrace (EPERM), 3 times: process.seccomp, {CALLS}",
-        "sandwright:   `process: {seccomp: build}` would allow it, and with it "
-        f"{CALLS_OF_BUILD}; and whatever their arguments are: {MODES}",
+        "sandwright:   allow it with: `process: {seccomp: build}` "
+        f"(opens {CALLS_OF_BUILD}; and whatever their arguments are: {MODES})",
     ]
     assert len(block) == 2 * len(found)
 

@@ -111,7 +111,7 @@ def test_without_a_listener_calls_are_refused_as_before_and_that_is_said(
         cwd=project.root, env=project.environ,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    said = b"sandbox: what is refused can't be told: Operation not permitted (seccomp(2))\n"
+    said = b"sandbox: cannot report denials: Operation not permitted (seccomp(2))\n"
     assert ended.stderr == said
 
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.egress.place import InstalledSquid, find_squid, squid_account, squid_restriction
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
+from sandwright.egress.squid_settings import InstalledSquid, find_squid, squid_account, squid_restriction
 from sandwright.egress.start import Proxy, start_proxy
 from sandwright.errors import HostError, UsageError
 from sandwright.policy.resolved import ResolvedPolicy

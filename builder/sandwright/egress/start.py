@@ -16,8 +16,8 @@ from typing import IO, Protocol
 import sandwright
 from sandwright import process, user_dirs
 from sandwright.egress.log import ProxyDecision, decisions
-from sandwright.egress.place import free_port, own_addresses
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
+from sandwright.egress.squid_settings import free_port, own_addresses
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError

@@ -118,7 +118,7 @@ class Transfer:
                 if session.should_strip_auth(address, target):  # type: ignore[no-untyped-call]
                     login = None
             except ValueError as error:
-                raise FetchError("it redirects to what is no address") from error
+                raise FetchError("it redirects to an invalid URL") from error
             address = target
         raise FetchError("it redirects without an end")
 

@@ -66,6 +66,6 @@ class Declaration:
         """What the method makes of a feature."""
         return self.support.get(feature, Support("cannot", f"{self.method} doesn't declare it"))
 
-    def hides(self, refused: Refused) -> str:
+    def why_unreported(self, refused: Refused) -> str:
         """Why such refusals can't be told after a run; empty where they can."""
         return self.unreported.get(refused, f"{self.method} doesn't declare it")

@@ -137,7 +137,7 @@ def denials() -> str:
     """Which refusals can be told after a run: by method, and why not."""
     rows = []
     for refused, about in REFUSED.items():
-        reasons = {method: registry.declaration(method).hides(refused) for method in METHODS}
+        reasons = {method: registry.declaration(method).why_unreported(refused) for method in METHODS}
         for reason in sorted(set(reasons.values()), key=list(reasons.values()).index):
             names = _joined(each for each, own in reasons.items() if own == reason)
             rows.append([about, names, f"no: {reason}" if reason else "yes"])

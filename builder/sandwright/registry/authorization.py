@@ -156,9 +156,9 @@ class Authorizer:
             parts = urllib.parse.urlsplit(realm)
             host, _ = parts.hostname or "", parts.port
         except ValueError:
-            return "which is no address"
+            return "which is not a valid URL"
         if parts.scheme not in ("https", "http") or not host or not realm.isprintable() or " " in realm:
-            return "which is no address"
+            return "which is not a valid URL"
         if parts.username is not None or parts.fragment:
             return "with more in it than an address should have"
         own = self._host.rpartition(":")[0] or self._host

@@ -81,7 +81,7 @@ class RegistryClient:
 
     def resolve(self, location: str, near: str, asked: RegistryOperation) -> str:
         """The URL of a `Location` header, if it may be followed. Raise RegistryError."""
-        url, problem = location, "which is no address"
+        url, problem = location, "which is not a valid URL"
         try:
             url = urllib.parse.urljoin(near, location)
             parts = urllib.parse.urlsplit(url)
@@ -91,7 +91,7 @@ class RegistryClient:
         except ValueError:
             pass
         if problem:
-            raise RegistryError(f"{asked}: it sends us to {printable(url, 120)!r}, {problem}")
+            raise RegistryError(f"{asked}: it redirects to {printable(url, 120)!r}, {problem}")
         return urllib.parse.urldefrag(url).url
 
     def own(self, url: str) -> bool:

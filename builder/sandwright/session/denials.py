@@ -99,9 +99,9 @@ class Denial:
         times = {None: "", 1: ", once"}.get(self.count, f", {self.count} times")
         yield f"refused: {sentence.format(self.what)}{reason}{times}: {self.field}, {self.source}"
         if self.edit:
-            yield f"  `{self.edit}` would allow it, and with it {self.opens}"
+            yield f"  allow it with: `{self.edit}` (opens {self.opens})"
         else:
-            yield "  no edit of the policy is known that allows it"
+            yield "  no known edit of the policy allows it"
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def append_denials(path: str, found: Denials) -> str:
 def report_denials(found: Denials, *, to: str, quiet: bool, notify: Callable[[str], None]) -> list[str]:
     """Print denials, and append them to a file where one is named; give what went wrong."""
     if to and (wrong := append_denials(to, found)):
-        return [f"what was refused can't be told: {wrong}"]
+        return [f"cannot report denials: {wrong}"]
     for line in () if quiet else denial_lines(found):
         notify(line)
     return []

@@ -113,7 +113,7 @@ def untold(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
     """By method that starts and refuses anything: the refusals that nobody tells of after a run, and why."""
     declared = [registry.declaration(each.method) for each in found if each.ready]
     return {
-        each.method: {refused: why for refused in REFUSED if (why := each.hides(refused))}
+        each.method: {refused: why for refused in REFUSED if (why := each.why_unreported(refused))}
         for each in declared
         if each.enforces
     }

@@ -95,7 +95,7 @@ def _denials(
         found = [*collect_denials([*read_events(refusals), *others], report.context), *paths]
         return report_denials(found, to=report.denials, quiet=report.quiet, notify=tell) if found else []
     except (OSError, ValueError, LookupError) as fault:
-        return [f"what was refused can't be told: {fault}"]
+        return [f"cannot report denials: {fault}"]
     finally:
         refusals.unlink(missing_ok=True)
 

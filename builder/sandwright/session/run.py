@@ -105,7 +105,7 @@ def _check_explained(prepared: CachedSandbox) -> None:
     """Raise UsageError where the method can't tell which paths are refused."""
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs ask for it
 
-    if why := declaration(prepared.method).hides("paths"):
+    if why := declaration(prepared.method).why_unreported("paths"):
         raise UsageError(f"--explain-denials: {prepared.method} can't tell of paths: {why}")
 
 

@@ -117,7 +117,7 @@ def _explained(session: CommandSession, notify: foreground.Notify) -> Denials:
             notify(f"{unknown} calls with paths are unknown: more may be refused")
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        notify(f"which paths were refused can't be told: {fault}")
+        notify(f"cannot report refused paths: {fault}")
         return []
     finally:
         file.unlink(missing_ok=True)

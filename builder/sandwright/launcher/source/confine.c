@@ -206,7 +206,7 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
             die_errno("the files of the command can't be looked after (seccomp(2))");
         if (what != ASK_REFUSALS)
             die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
-        warn("what is refused can't be told: %s (seccomp(2))", strerror(errno));
+        warn("cannot report denials: %s (seccomp(2))", strerror(errno));
         load_filters(filters, count);
         return;
     }

@@ -177,7 +177,7 @@ static int clean_up(void)
         run.method->clean(&run);
     remove_placeholders(&run, true);
     terminal_restore();
-    warn("what looks after the run was ended: so is the run%s", all ? "" : ", but not all of its processes");
+    warn("the supervisor was killed, so the run was stopped%s", all ? "" : ", but not all of its processes");
     return begun ? KILLED : NOT_RUN;
 }
 

@@ -296,7 +296,7 @@ _Noreturn void keep(struct run *run, int socket)
         bool again = !late && !launcher.gone && watched == 0 && run->ended_by == 0;
         if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
             end_monitor(status);
-        warn("nothing was run: once more, as mounts of this machine may have changed meanwhile");
+        warn("the sandbox did not start (mounts changed on the host); retrying");
         if (run->child_handle >= 0)
             close(run->child_handle);
     }

@@ -109,12 +109,12 @@ static int accept_runtime(int socket)
     while ((channel = accept4(socket, NULL, NULL, SOCK_CLOEXEC)) < 0 && errno == EINTR)
         ;
     if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
-        die_errno("what is refused can't be told");
+        die_errno("cannot report denials");
     pid_t above = who.pid;
     while (above > 1 && above != monitor)
         above = parent_of(above);
     if (who.uid != geteuid() || above != monitor)
-        die("what is refused can't be told: process %d connected, and is none of the run's", (int)who.pid);
+        die("cannot report denials: process %d connected, and is none of the run's", (int)who.pid);
     close(socket);
     return channel;
 }
@@ -337,7 +337,7 @@ const char *notify_listen(struct run *run, bool apart)
     int directory = open(run->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (strlen(path) >= sizeof address.sun_path) {
         if (apart) {
-            warn("what is refused can't be told: %s is too long", path);
+            warn("cannot report denials: %s is too long", path);
             return NULL;
         }
         path = xasprintf("/proc/%d/fd/%d/listener", (int)getpid(), directory);

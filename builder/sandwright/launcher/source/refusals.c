@@ -137,7 +137,7 @@ void refusals_write(const char *name)
         write_one(&out, &shared->each[index]);
     bytes_text(&out, "{\"event\": \"omitted\", \"count\": %llu}\n", (unsigned long long)shared->others);
     if (write_file(AT_FDCWD, name, out.at, out.end, 0600) != 0)
-        warn("what was refused can't be told: %s: %s", name, strerror(errno));
+        warn("cannot report denials: %s: %s", name, strerror(errno));
 }
 
 void refusals_report(int file)
@@ -149,6 +149,6 @@ void refusals_report(int file)
     for (; told < counted(); told++)
         write_one(&out, &shared->each[told]);
     if (write(file, out.at, out.end) != (ssize_t)out.end)
-        warn("what was refused can't be told: %s", strerror(errno));
+        warn("cannot report denials: %s", strerror(errno));
     free(out.at);
 }

@@ -174,7 +174,7 @@ void user_as_root(struct run *run, char **words)
         run->lock = (int)syscall(SYS_pidfd_getfd, handle, number(all.at[1]), 0);
     notify_filter(run, "seccomp.bpf");
     if (!refusals_take((int)syscall(SYS_pidfd_getfd, handle, number(all.at[2]), 0)))
-        die("what is refused can't be told");
+        die("cannot report denials");
     for (size_t index = 3; index < all.count; index++)
         strv_push(&given, all.at[index]);
     root_half(run, socket, &given);

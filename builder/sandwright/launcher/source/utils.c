@@ -154,7 +154,7 @@ void close_others(const int *kept, size_t count)
             if (kept[index] >= first && kept[index] < next)
                 next = kept[index];
         if (next > first && syscall(SYS_close_range, (unsigned)first, (unsigned)next - 1, 0) != 0)
-            die_errno("what is open can't be closed, and would be open inside");
+            die_errno("cannot close inherited file descriptors");
         if (next == INT_MAX)
             return;
     }

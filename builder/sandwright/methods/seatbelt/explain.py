@@ -15,7 +15,7 @@ from sandwright.evaluate.sbpl.paths import Links
 from sandwright.evaluate.sbpl.profile import compile_profile
 from sandwright.evaluate.sbpl.request import Resource, parse_request
 from sandwright.evaluate.sbpl.source import readable
-from sandwright.methods.seatbelt.places import native
+from sandwright.methods.seatbelt.path_rules import native
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import below, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sandwright.errors import RenderError
-from sandwright.methods.seatbelt.places import Filter, Places, SeatbeltStatement, native, places
+from sandwright.methods.seatbelt.path_rules import Filter, Places, SeatbeltStatement, native, places
 from sandwright.methods.seatbelt.quoting import quote_sbpl
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
