@@ -4,8 +4,6 @@ A number may be another process's by now. A name, a command line and an environm
 them, and so what a sandbox or another user wants them to be: they are hints only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
