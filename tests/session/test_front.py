@@ -22,7 +22,7 @@ import pytest
 
 import fronts
 from session.conftest import POLICY, WAIT, Project, eventually
-from session.entries import entries, entry, starting, with_answer, write
+from session.entries import entries, entry, touching, with_answer, write
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -360,7 +360,7 @@ def test_an_entry_that_somebody_wrote_is_not_used(front: Front, attack: str) -> 
 def _evil(front: Front) -> Path:
     """An entry that starts something else, with this user's key."""
     path, data = entry(front.project)
-    write(front.project, path, starting(data, "/bin/sh", "-c", f"touch {_root(front)}/pwned", "sh"))
+    write(front.project, path, touching(front.project, data, _root(front) / "pwned"))
     return path
 
 

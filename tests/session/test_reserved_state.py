@@ -11,7 +11,7 @@ import pytest
 
 from sandwright.session.entry import CacheEntry, entry_bytes
 from session.conftest import SANDWRIGHT, WAIT, Project
-from session.entries import entries, entry, sandbox, starting, write
+from session.entries import entries, entry, sandbox, touching, write
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -112,7 +112,7 @@ def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project
 
 def _evil(project: Project, data: CacheEntry) -> CacheEntry:
     """The same entry, which starts something else."""
-    return starting(data, "/bin/sh", "-c", f"touch {project.home}/pwned", "sh")
+    return touching(project, data, project.home / "pwned")
 
 
 @pytest.mark.parametrize("mac", ["kept", "none", "zeros", "cut off"])
@@ -127,7 +127,7 @@ def test_a_forged_entry_is_none(project: Project, mac: str) -> None:
     assert b"pwned" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("field", ["terminal", "starts", "wrap_terminal", "loosened"])
+@pytest.mark.parametrize("field", ["terminal", "argv0_override", "terminal_argv", "loosened"])
 def test_all_of_an_entry_is_authenticated(project: Project, field: str) -> None:
     """Not only the words that are started."""
     path, data = entry(project, run=True)
