@@ -1,6 +1,6 @@
 """How documents become dataclasses, and how what does not fit is refused."""
 
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -9,8 +9,12 @@ from sandwright.documents.checks import DISTINCT, NONEMPTY_LIST, NONEMPTY_TEXT, 
 from sandwright.documents.decode import decode
 from sandwright.documents.document import FieldErrors, without_positions
 from sandwright.documents.model import ValueCheck, keys, plain
+from sandwright.documents.record import decode_record, encode_record
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError
+from sandwright.methods.kubernetes.records import JobRecord
+from sandwright.session.absent_guard import GuardRecord
+from sandwright.signalling import identity
 
 
 def not_bad(value: str) -> str:
@@ -250,8 +254,18 @@ def test_a_document_without_positions_names_file_and_field() -> None:
         decode(Shapes, without_positions({"inner": {"size": "x"}}, file="f.json"))
 
 
-def test_a_model_whose_annotations_are_text_is_none() -> None:
-    """`from __future__ import annotations` in its module: nothing would be checked against `'int'`."""
-    model = make_dataclass("Model", [("number", "int")])
-    with pytest.raises(TypeError, match=r"Model.number: 'int' is text, and no type"):
-        decode(model, without_positions({"number": 1}, file="f"))
+def test_records_of_processes_are_read_as_they_were_written() -> None:
+    record = GuardRecord(process=identity(), policy="/p", absent=("/a",))
+    assert decode_record(GuardRecord, encode_record(record)) == record
+    job = JobRecord("s", "j", "n", "k", "c", record.process)
+    assert decode_record(JobRecord, encode_record(job)) == job
+
+
+def test_postponed_annotations_are_refused_before_anything_is_written() -> None:
+    @dataclass(frozen=True)
+    class Postponed:
+        size: "int"
+
+    for use in (lambda: plain(Postponed(1)), lambda: decode(Postponed, parse_yaml("size: 1", file="f"))):
+        with pytest.raises(TypeError, match="postpones the annotations"):
+            use()

@@ -196,6 +196,16 @@ def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
         ("landlock", "rules", "hide\0/home/u/.ssh\0", "", "read /home/u/.ssh"),
         ("bwrap", "args", "--unshare-net\0", "", "connect 192.0.2.1:443"),
         ("bwrap", "args", "--ro-bind\0/\0/\0", "--bind\0/\0/\0", "write /"),
+        ("bwrap", "args", "--tmpfs\0/tmp\0", "--tmpfs\0/tmp\0--bind\0/opt\0/opt\0", "write /opt: denied by read /"),
+        ("bwrap", "args", "--tmpfs\0/tmp\0", "--tmpfs\0/tmp\0--ro-bind\0/home/u/.ssh\0/opt/x\0", "read /opt/x: denied by deny ~/.ssh"),
+        ("bwrap", "args", "--tmpfs\0/tmp\0", "--tmpfs\0/tmp\0--ro-bind\0/home\0/opt/x\0", "read /opt/x/u/.1password: denied by deny ~/.1password"),
+        ("bwrap", "args", "--tmpfs\0/tmp\0", "--bind\0/tmp\0/tmp\0", "read /tmp: denied by the sandbox's own $TMP"),
+        ("bwrap", "args", "--dev\0/dev\0", "--dev-bind\0/dev\0/dev\0", "write /dev: denied by the sandbox's own /dev"),
+        ("bwrap", "args", "--seccomp\0005\0", "", "syscall kexec_load"),
+        ("bwrap", "launch.plan", "NO_COLOR\0", "AWS_PROFILE\0", "env AWS_PROFILE: denied by pass"),
+        ("docker", "launch.plan", "NO_COLOR\0", "AWS_*\0", "env AWS_SANDWRIGHT_CHILD: denied by pass"),
+        ("docker", "launch.plan", "--read-only\0", "--mount=type=bind,src=/opt,dst=/x\0", "write /x: denied by read /"),
+        ("oci", "config.json", '"mounts": [', '"mounts": [{"destination": "/x", "source": "/opt", "type": "bind", "options": ["rbind"]},', "write /x: denied by read /"),
     ],
 )  # fmt: skip
 def test_changed_artifacts_are_refused(

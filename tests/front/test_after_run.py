@@ -34,18 +34,21 @@ def silent(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "project/mounted"
 
 
-def _looking(root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[subprocess.Popen[str], Path]:
-    """The command when a run has ended; a report would say `reported`."""
+def _looking(
+    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, policy: str = '"policy": "a"}'
+) -> tuple[subprocess.Popen[str], Path]:
+    """The command when a run has ended; a report would say `reported`. `policy` is what the entry records."""
     home = folder / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     known = folder / "known"
     known.write_text(f'{{"full": "{int(time.time())}"}}')
     path, record = folder / f"{'0' * 64}.entry", folder / "1.json"
-    record.write_text("{}")
+    record.write_text('{"session": "1", "policy": "a"}')
     key = cache_key.make()
     assert key is not None
-    body = entry_bytes(CacheEntry(method="x", questions=(), roots=(str(root),), known=str(known)))
+    entry = CacheEntry(method="x", questions=(), record=policy, roots=(str(root),), known=str(known))
+    body = entry_bytes(entry)
     path.write_bytes(cache_key.mac(key, str(path), body) + b"\n" + body)
     path.chmod(0o600)
     words = [
@@ -102,3 +105,15 @@ def test_nothing_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     looking, record = _looking(tmp_path / "project", tmp_path, monkeypatch)
     output, _ = _after(looking)
     assert (looking.returncode, output, record.exists()) == (STATUS, "", False)
+
+
+@pytest.mark.parametrize("policy", ['"policy": "b"}', '"much": "more than the record", "policy": "a"}', ""])
+def test_an_entry_of_another_policy_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """A run that began later, with fewer writable paths, may have replaced the entry."""
+    (tmp_path / "project").mkdir()
+    looking, record = _looking(tmp_path / "project", tmp_path, monkeypatch, policy)
+    output, _ = _after(looking)
+    assert (looking.returncode, output) == (0, f"reported {record} {STATUS}\n")
+    assert record.exists()

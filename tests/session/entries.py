@@ -45,6 +45,14 @@ def starting(data: CacheEntry, *words: str) -> CacheEntry:
     return replace(data, launcher=words)
 
 
+def touching(project: Project, data: CacheEntry, made: Path) -> CacheEntry:
+    """An entry that makes a file. A shell itself would refuse the launcher's `--run`, so a script does."""
+    script = project.home.parent / "pwned.sh"
+    script.write_text(f"#!/bin/sh\ntouch '{made}'\n")
+    script.chmod(0o755)
+    return starting(data, str(script))
+
+
 def with_artifacts(data: CacheEntry, directory: str, digests: dict[str, str]) -> CacheEntry:
     """An entry of other artifacts."""
     record = json.loads(f"{{{data.record}") | {"directory": directory, "artifacts": digests}

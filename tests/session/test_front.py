@@ -23,7 +23,7 @@ import pytest
 import fronts
 from sandwright.documents.record import encode_record
 from session.conftest import POLICY, WAIT, Project, eventually
-from session.entries import entries, entry, starting, with_answer, write
+from session.entries import entries, entry, touching, with_answer, write
 from sessionrecords import session_record
 
 pytestmark = pytest.mark.needs("bwrap", "git")
@@ -362,10 +362,7 @@ def test_an_entry_that_somebody_wrote_is_not_used(front: Front, attack: str) -> 
 def _evil(front: Front) -> Path:
     """An entry that starts something else, with this user's key."""
     path, data = entry(front.project)
-    program = front.project.home / "evil"
-    program.write_text(f"#!/bin/sh\ntouch {_root(front)}/pwned\n")
-    program.chmod(0o755)
-    write(front.project, path, starting(data, str(program)))
+    write(front.project, path, touching(front.project, data, _root(front) / "pwned"))
     return path
 
 

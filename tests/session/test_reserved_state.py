@@ -11,7 +11,7 @@ import pytest
 
 from sandwright.session.entry import CacheEntry, entry_bytes
 from session.conftest import SANDWRIGHT, WAIT, Project
-from session.entries import entries, entry, sandbox, starting, write
+from session.entries import entries, entry, sandbox, touching, write
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -112,10 +112,7 @@ def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project
 
 def _evil(project: Project, data: CacheEntry) -> CacheEntry:
     """The same entry, which starts something else."""
-    program = project.home / "evil"
-    program.write_text(f"#!/bin/sh\ntouch {project.home}/pwned\n")
-    program.chmod(0o755)
-    return starting(data, str(program))
+    return touching(project, data, project.home / "pwned")
 
 
 @pytest.mark.parametrize("mac", ["kept", "none", "zeros", "cut off"])

@@ -62,6 +62,14 @@ def test_words_come_as_they_are(project: Project) -> None:
     assert ended.stdout.decode().split("\0")[:-1] == words
 
 
+@pytest.mark.parametrize("word", ["--uncover", "--as-root", "--run"])
+def test_a_command_with_the_name_of_an_option_of_the_launcher_s(project: Project, word: str) -> None:
+    (project.root / word).write_text("#!/bin/sh\nexit 7\n")
+    (project.root / word).chmod(0o755)
+    project.environment["PATH"] = f"{project.root}:{project.environ['PATH']}"
+    assert project.run(word).returncode == 7
+
+
 def test_a_reader_that_goes_away(project: Project) -> None:
     """The command gets SIGPIPE, as it would without us (Python ignores it, and children inherit that)."""
     running = project.start("sh", "-c", "while :; do echo y; done")

@@ -53,10 +53,10 @@ class ModelKey:
 
 
 def keys(model: type) -> Iterator[ModelKey]:
-    """The keys that a dataclass describes, in its order."""
+    """The keys that a dataclass describes, in its order. Raise TypeError for postponed annotations."""
     for each in fields(model):
-        if isinstance(each.type, str):  # its module must not postpone annotations
-            raise TypeError(f"{model.__name__}.{each.name}: {each.type!r} is text, and no type")
+        if isinstance(each.type, str):
+            raise TypeError(f"{model.__module__} postpones the annotations of {model.__name__}")
         name = each.metadata.get("key", each.name)
         if name is None:
             continue

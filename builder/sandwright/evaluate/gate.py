@@ -2,7 +2,8 @@
 
 The artifacts are read back as their consumer reads them, and asked at every boundary of the policy: each
 rule, each protected name, the directory above and a made-up name below; whether a directory above can be
-moved away; hosts, ports, sockets, variables, and system calls. The renderer's intent doesn't count.
+moved away; hosts, ports, sockets, variables, and system calls. Mounts of the host's paths and variables that
+only the artifacts name are asked about, too. The renderer's intent doesn't count.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.policy.explain import explain
-from sandwright.policy.paths import ancestors, below, followed
+from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action
 from sandwright.policy.uses import RenderFinding
 from sandwright.policy.values import LOADERS
+from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 
 MAX_SHOWN = 5
@@ -31,6 +33,9 @@ _ACTIONS: tuple[Action, ...] = ("read", "write")
 
 _DENIED_CALLS = ("kexec_load", "init_module", "bpf", "keyctl", "add_key", "perf_event_open", "userfaultfd")
 """Calls that our profiles deny. One that a policy's own filter allows is not asked about."""
+
+_VARIABLE = "SANDWRIGHT_CHILD"
+"""The end of a name that no variable has."""
 
 _ALLOWED_CALL = "read"
 """A filter that refuses this, too, is not the one of the policy, and its refusals show nothing."""
@@ -127,6 +132,8 @@ def _excesses(
             answer = own_answer(policy, asked, arch)
             yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
     yield from _moves(policy, sandbox, findings)
+    yield from _bound(policy, sandbox, findings)
+    yield from _passed(policy, sandbox)
 
 
 def _arch(policy: ResolvedPolicy) -> str:
@@ -180,6 +187,52 @@ def _moves(
                 because = f"renaming {above}, with {rule.path} in it"
                 verdict = MethodVerdict(allowed=True, because=because)
                 yield Excess(asked, f"{rule.kind} {rule.written or rule.path} ({rule.source})", verdict)
+
+
+def _bound(
+    policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
+) -> Iterator[Excess]:
+    """Paths of the host that mounts of the artifacts show, there or under another name."""
+    for mount, place in sandbox.binds():
+        for path, inside in _shown_by(policy, mount):
+            for action in _ACTIONS:
+                if _is_granted(policy, action, path):
+                    continue
+                asked = Asked(action, inside, path=inside)
+                verdict = sandbox.answer(asked, policy.facts, _arch(policy))
+                reason = why_looser(policy, replace(asked, path=path), findings, sandbox)
+                if verdict.allowed and verdict.place == place and not reason:
+                    answer = explain(policy, action, path)
+                    yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
+
+
+def _shown_by(policy: ResolvedPolicy, mount: Mount) -> Iterator[tuple[str, str]]:
+    """Paths of the host that a mount may show, with their names inside."""
+    near = () if mount.source == mount.target else _near(policy)
+    for path in (mount.source, *near):
+        if is_inside(path, mount.source):
+            rest = path[len(mount.source.rstrip("/")) :]
+            yield path, f"{mount.target.rstrip('/')}{rest}" or "/"
+
+
+def _is_granted(policy: ResolvedPolicy, action: Action, path: str) -> bool:
+    """Whether a path may be the host's; what the kernel has in /proc and /dev is seen in any case."""
+    tree = policy.filesystem.tree
+    if action == "write":
+        return tree.changes_host(path)
+    kernels = path.split("/")[1] in ("dev", "proc")
+    return tree.shows_host(path) or (kernels and tree.allows("read", path))
+
+
+def _passed(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
+    """Variables that the launcher takes from the host, and the policy doesn't list."""
+    for pattern in sandbox.passed():
+        name = pattern.replace("*", _VARIABLE)
+        answer = explain(policy, "env", name)
+        asked = Asked("env", name, name=name)
+        verdict = sandbox.answer(asked, policy.facts, _arch(policy))
+        if verdict.allowed and not answer.allowed and not is_own(policy, asked, verdict):
+            yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
 def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:

@@ -57,7 +57,8 @@ class Enclosure(ReadBack):
     bring in the way to a proxy. `localhost` are the ports of the host's loopback that the one inside leads
     to, `expose` those inside that the host's leads to. `sockets`: those of the host that are seen can be
     connected to, where `connects` is not None only these, as the launcher connects. `proxy` is that among the
-    artifacts, None where a session starts one.
+    artifacts, None where a session starts one. `brought` are paths of the host that the method shows under
+    every policy.
     """
 
     root: Root
@@ -73,6 +74,7 @@ class Enclosure(ReadBack):
     sockets: bool = True
     connects: Collection[str] | None = None
     proxy: Callable[[], Squid] | None = None
+    brought: Collection[str] = ()
     _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, init=False, repr=False, compare=False)
     _places: dict[int, ArtifactPosition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -182,6 +184,21 @@ class Enclosure(ReadBack):
             return MethodVerdict(allowed=True, because="the host's localhost leads inside", place=place)
         because = "the sandbox has a localhost of its own"
         return MethodVerdict(allowed=False, because=because, place=self.network)
+
+    def binds(self) -> list[tuple[Mount, ArtifactPosition]]:
+        """The mounts of the host's paths, but for those under every policy.
+
+        A path that is relative is of a file beside the artifact.
+        """
+        return [
+            (mount, place)
+            for mount, place in self.mounts
+            if mount.kind == "bind" and mount.source[:1] == "/" and mount.source not in self.brought
+        ]
+
+    def passed(self) -> Collection[str]:
+        """What the launcher takes from its environment."""
+        return self.passing.passed.keys()
 
     def through_proxy(self, host: str, port: int) -> MethodVerdict | None:
         """What the proxy among the artifacts answers."""

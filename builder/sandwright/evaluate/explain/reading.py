@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
-from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.mounts import Mount
 
 
 class ReadBack(ABC):
@@ -23,6 +25,14 @@ class ReadBack(ABC):
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002
         """Whether a directory can be renamed, with all that is restricted in it; None where nothing says."""
         return None
+
+    def binds(self) -> Iterable[tuple[Mount, ArtifactPosition]]:
+        """The mounts of the host's paths, each with where it is said."""
+        return ()
+
+    def passed(self) -> Iterable[str]:
+        """The patterns of variables that come from the host."""
+        return ()
 
     def through_proxy(self, host: str, port: int) -> MethodVerdict | None:  # noqa: ARG002
         """What the proxy among the artifacts answers; None where a session starts one."""

@@ -218,6 +218,14 @@ static void start(char **command)
         become_launcher(&entry, path, command);
 }
 
+/* Another run with another policy may have replaced the entry meanwhile: it says where to look for that one's changes. */
+static bool is_of(const char *session, const struct entry *entry)
+{
+    char *record = read_file(AT_FDCWD, session, MOST, NULL);
+    size_t length = record == NULL ? 0 : strlen(record), end = entry->record == NULL ? 0 : strlen(entry->record);
+    return end > 0 && length >= end && strcmp(record + length - end, entry->record) == 0;
+}
+
 /* sandwright --after ENTRY BEGAN TICKS PYTHON ... RECORD STATUS: what is left to do when the launcher has ended. */
 static _Noreturn void end(size_t count)
 {
@@ -225,7 +233,8 @@ static _Noreturn void end(size_t count)
     char *record = given[count - 2], *denials = xasprintf("%.*s.denials", (int)strlen(record) - (int)strlen(".json"), record);
     long long began = atoll(given[3]), since = now_in(CLOCK_REALTIME_COARSE) - (now_in(CLOCK_MONOTONIC) - atoll(given[4]));
     int status = atoi(given[count - 1]);
-    if (access(denials, F_OK) != 0 && home != NULL && read_entry(given[2], &entry) && entry.known != NULL) {
+    if (access(denials, F_OK) != 0 && home != NULL && read_entry(given[2], &entry) && entry.known != NULL &&
+        is_of(record, &entry)) {
         if (nothing_to_report(&entry, since < began - SET_BACK ? since : began)) {
             unlink(record);
             _exit(status);

@@ -184,6 +184,7 @@ static int clean_up(void)
 int main(int count, char **words)
 {
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
+    bool uncovers = count == 2 && strcmp(words[1], "--uncover") == 0; /* behind --run it is a command */
     sigset_t set;
     caught_signals(&set);
     if (!as_root) {
@@ -197,7 +198,7 @@ int main(int count, char **words)
     }
     fill_standard();
     read_plan();
-    if (count == 2 && strcmp(words[1], "--uncover") == 0)
+    if (uncovers)
         uncover();
     if (as_root)
         user_as_root(&run, words + 2);

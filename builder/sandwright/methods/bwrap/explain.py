@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
-from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED, GITIGNORE
@@ -55,12 +55,18 @@ def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         network=_place(net[-1]) if net and net[-1][0] != "--share-net" else None,
         environment={words[1]: _place(words) for words in options if words[0] == "--setenv"},
         passing=launch.passing(),
-        calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
+        calls=_filter(rendered, options),
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
         connects=launch.plan.sockets.host if launch.plan.sockets.supervised else None,
     )
+
+
+def _filter(rendered: Rendered, options: Sequence[tuple[str, ...]]) -> Calls:
+    if all(each[0] != "--seccomp" for each in options):
+        return calls.unfiltered("args")
+    return calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf")
 
 
 def _options(content: bytes) -> Iterator[tuple[str, ...]]:

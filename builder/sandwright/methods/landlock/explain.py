@@ -10,7 +10,7 @@ from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.launcher.plan import NAME
-from sandwright.methods.landlock.grants import GRANTS
+from sandwright.methods.landlock.grants import DEVICES, GRANTS, TERMINAL
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
@@ -32,6 +32,7 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         expose=dict(read.placed("landlock.ports_bind")),
         sockets=read.plan.sockets.supervised,
         connects=read.plan.sockets.host if read.plan.sockets.supervised else None,
+        brought=(*DEVICES, TERMINAL),
     )
 
 

@@ -13,6 +13,7 @@ from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.render import COVERED
+from sandwright.methods.user.render import ACCOUNTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
@@ -39,6 +40,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         absent=read.absent(),
         localhost=read.ports("localhost"),
         expose=read.ports("expose"),
+        brought=(f"{ACCOUNTS}/{read.plan.user.account}/home",),
     )
 
 
