@@ -46,7 +46,6 @@ RETIRED_MODULES = frozenset(
         "inroot",
         "left_behind",
         "places",
-        "recipe",
         "remarks",
         "suspected",
         "trail",
