@@ -335,7 +335,7 @@ def test_explain_fails_when_an_artifact_disagrees(
         before = render_bwrap(policy)
         return tuple(replace(each, content=each.content.replace(b"--unshare-net\0", b"")) for each in before)
 
-    monkeypatch.setattr(METHODS["bwrap"], "make_artifacts", opened)
+    monkeypatch.setitem(METHODS["bwrap"].__dict__, "make_artifacts", opened)
     monkeypatch.chdir(project)
     words = ["explain", "connect", "example.com:443", "--method", "bwrap", "--method", "seatbelt"]
     shown, error = _here(words, monkeypatch, capsys)

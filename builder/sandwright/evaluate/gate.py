@@ -34,7 +34,7 @@ _ACTIONS: tuple[Action, ...] = ("read", "write")
 _DENIED_CALLS = ("kexec_load", "init_module", "bpf", "keyctl", "add_key", "perf_event_open", "userfaultfd")
 """Calls that our profiles deny. One that a policy's own filter allows is not asked about."""
 
-_VARIABLE = "SANDWRIGHT_CHILD"
+_VARIABLE = "GATE_VARIABLE"
 """The end of a name that no variable has."""
 
 _ALLOWED_CALL = "read"

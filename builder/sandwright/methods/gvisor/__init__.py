@@ -30,7 +30,7 @@ METHOD = Method(
     parts=Parts(
         declaration="sandwright.methods.gvisor.support:DECLARATION",
         render="sandwright.methods.gvisor.render:render_gvisor",
-        read_back="sandwright.methods.shared.runtime_spec.explain:read_runsc",
+        read_back="sandwright.methods.gvisor.explain:read_gvisor",
         backend="sandwright.methods.gvisor.backend:Gvisor",
         expected="sandwright.methods.gvisor.expected:EXPECTED",
     ),
