@@ -17,7 +17,7 @@ def read_gvisor(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     read = read_runsc(rendered, policy)
     if policy.outer == "none":
         return read
-    return replace(read, mounts=tuple((_on_the_host(mount), place) for mount, place in read.mounts))
+    return replace(read, mounts=tuple((_on_the_host(mount), at) for mount, at in read.mounts))
 
 
 def _on_the_host(mount: Mount) -> Mount:
