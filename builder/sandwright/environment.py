@@ -104,4 +104,4 @@ INTERNAL = {
     "SANDWRIGHT_SUBJECT": "marks the processes of a sandbox that `verify-foreign` starts",
     "SANDWRIGHT_SMOKE_PLANTED": "planted by smoke tests, likewise",
 }
-"""Names that nobody sets by hand, with the reason why a variable is right there."""
+"""Internal variables, each with the reason why it is a variable. Users do not set them."""

@@ -16,12 +16,14 @@ from sandwright.api import Policy
 from sandwright.cli.commands.table import command_of
 from sandwright.cli.parsing import parse
 from sandwright.cli.running import request_of
-from sandwright.errors import RenderError
+from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.launcher.plan import parse_plan
+from sandwright.methods.contract import Method
 from sandwright.methods.gvisor.outer.render import outer_options
 from sandwright.methods.registry import backend, placed, render
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.resources import data_path
 from sandwright.seccomp import profile
@@ -56,6 +58,33 @@ def _resolved(text: str = "", **facts: Any) -> ResolvedPolicy:
 
 def _rendered(text: str = "", **facts: Any) -> Rendered:
     return render(_resolved(text, **facts), "gvisor")
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("/host/opt", "/x"), ("/host/home/u/p/secrets", "/y"), ("/host", "/z")]
+)
+def test_a_mount_that_the_policy_does_not_grant_is_refused(
+    source: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate reads paths of the outer container as the host's: below `/host` is the host."""
+    made = Method.make_artifacts
+
+    def widened(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        return tuple(map(with_mount, made(own, policy)))
+
+    def with_mount(artifact: Artifact) -> Artifact:
+        if artifact.name != "config.json":
+            return artifact
+        config = json.loads(artifact.content)
+        mount = {"destination": target, "type": "bind", "source": source, "options": ["rbind", "ro"]}
+        return replace(
+            artifact, content=json.dumps({**config, "mounts": [*config["mounts"], mount]}).encode()
+        )
+
+    _rendered()
+    monkeypatch.setattr(Method, "make_artifacts", widened)
+    with pytest.raises(ArtifactsTooWide, match=f"read {target}: denied by "):
+        _rendered()
 
 
 def _words(rendered: Rendered) -> list[str]:

@@ -34,7 +34,7 @@ def verify(
 ) -> Checked:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
-    With `subject` or `claims` prove somebody else's sandbox command instead, by what it claims.
+    With `subject` or `claims`, verify another sandbox command against its claims instead.
     With `work` also do with real programs what people do in projects. Raise VerdictError for a probe with
     another outcome than expected, or none. Every skip gives a reason, and fails for methods in `require`.
     """

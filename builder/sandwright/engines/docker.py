@@ -1,7 +1,7 @@
 """Docker, through its API.
 
-Contexts of builds are streamed to the daemon, whose classic builder builds them: the SDK has no BuildKit,
-whose API is a session. The Dockerfile suits both.
+Build contexts are streamed to the daemon's classic builder, because the SDK does not support BuildKit
+sessions. The Dockerfile works with both builders.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sandwright.progress import ProgressStep
 from sandwright.watchdog import Ended, How
 
 OLDEST = (1, 40)
-"""The oldest API that will do: Docker 19.03, whose `COPY --from` is the first to keep owners."""
+"""Minimum API version: Docker 19.03, the first release in which `COPY --from` keeps owners."""
 
 ADDRESS = "DOCKER_HOST"
 """The variable with the daemon's address."""

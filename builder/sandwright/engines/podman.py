@@ -211,7 +211,7 @@ class PodmanEngine(EngineClient):
 
 
 def _engine_image(document: Any) -> EngineImage:  # noqa: ANN401 - JSON
-    """Podman gives a list in words of its own; Buildah has those of the image specification."""
+    """Podman lists its own field names; Buildah uses those of the image specification."""
     if isinstance(document, list):
         image = document[0]
         layers = tuple(image["RootFS"]["Layers"])

@@ -1,4 +1,4 @@
-"""The paths and hosts at which a policy's answer can change: those of its rules, and what is next to them."""
+"""The paths and hosts at which a policy's answer can change: those of its rules, and their neighbours."""
 
 from __future__ import annotations
 

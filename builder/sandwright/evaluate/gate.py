@@ -211,7 +211,7 @@ def _shown_by(policy: ResolvedPolicy, mount: Mount) -> Iterator[tuple[str, str]]
     near = () if mount.source == mount.target else _near(policy)
     for path in (mount.source, *near):
         if is_inside(path, mount.source):
-            rest = path[len(mount.source.rstrip("/")) :]
+            rest = path[len(mount.source.rstrip("/")) :].rstrip("/")
             yield path, f"{mount.target.rstrip('/')}{rest}" or "/"
 
 
