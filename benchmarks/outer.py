@@ -36,7 +36,7 @@ def main() -> None:
         project = Path(folder) / "home" / "p"
         project.mkdir(parents=True)
         policy = Policy.from_text(
-            f"schema: 1\nmethod: gvisor\nouter: {engine}\nfilesystem: {{write: [$PROJECT]}}\n"
+            f"schema: 1\nmethod: gvisor\ngvisor: {{engine: {engine}}}\nfilesystem: {{write: [$PROJECT]}}\n"
         )
         facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
         with outer_container(policy.resolve(facts), rootfs) as container:

@@ -30,7 +30,7 @@ from sandwright.methods.gvisor.outer.backend import IMAGE
 from sandwright.methods.gvisor.outer.container import own_limits
 from sandwright.methods.gvisor.outer.render import Grant, grant
 from sandwright.methods.shared.images import store_of
-from sandwright.policy.names import Outer
+from sandwright.policy.names import GvisorEngine
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import open_image
@@ -66,7 +66,7 @@ _Trial = Callable[[tuple[str, ...]], str]
 class Measured:
     """What was found for one engine and mode."""
 
-    engine: Outer
+    engine: GvisorEngine
     version: str
     mode: str
     capabilities: Least
@@ -112,7 +112,7 @@ _REASON = "It is being measured whether it is needed."
 
 
 def minimise(
-    engines: Sequence[Outer], modes: Sequence[str], rootfs: Path, *, progress: Progress = SILENT
+    engines: Sequence[GvisorEngine], modes: Sequence[str], rootfs: Path, *, progress: Progress = SILENT
 ) -> dict[str, Any]:
     """Measure each engine in each mode, and give a document for JSON.
 
@@ -134,9 +134,9 @@ def minimise(
     }
 
 
-def engines(names: Sequence[str]) -> tuple[Outer, ...]:
+def engines(names: Sequence[str]) -> tuple[GvisorEngine, ...]:
     """The engines of these names, both when there is none. Raise UsageError for another name."""
-    known: dict[str, Outer] = {"docker": "docker", "podman": "podman"}
+    known: dict[str, GvisorEngine] = {"docker": "docker", "podman": "podman"}
     for name in names:
         if name not in known:
             raise UsageError(f"there is no engine {name!r}; there is {', '.join(known)}")
@@ -160,7 +160,7 @@ def root(given: str) -> Path:
     return path
 
 
-def _measured(engine: Outer, mode: str, rootfs: Path, progress: Progress) -> Measured:
+def _measured(engine: GvisorEngine, mode: str, rootfs: Path, progress: Progress) -> Measured:
     began = time.monotonic()
     place = WorkloadPlace(engine, rootfs, rootless=mode == "rootless")
     usual = grant(rootless=place.rootless)
@@ -203,12 +203,12 @@ def _grantable(mode: str) -> tuple[str, ...]:
     )
 
 
-def _version(engine: Outer) -> str:
+def _version(engine: GvisorEngine) -> str:
     form = "{{.Server.Version}}" if engine == "docker" else "{{.Client.Version}}"
     return process.run(engine, "version", "--format", form, timeout=30).text
 
 
-def _runsc(engine: Outer) -> dict[str, str]:
+def _runsc(engine: GvisorEngine) -> dict[str, str]:
     """Which runsc the image holds, by its own word and by its digest."""
     script = "/usr/bin/runsc --version; sha256sum /usr/bin/runsc"
     options = ["run", "--rm", "--pull=never", "--network=none", "--entrypoint=/bin/busybox"]

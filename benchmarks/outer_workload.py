@@ -14,7 +14,7 @@ from sandwright.methods.gvisor.outer.container import OuterContainer, outer_cont
 from sandwright.methods.gvisor.outer.render import Grant
 from sandwright.policy.collect import collect
 from sandwright.policy.merged import MergedPolicy
-from sandwright.policy.names import Outer
+from sandwright.policy.names import GvisorEngine
 from sandwright.policy.resolved import ResolvedPolicy
 
 LIMIT = 45.0
@@ -37,7 +37,7 @@ _SCRIPT = (
 class WorkloadPlace:
     """What a workload runs over: an engine, a root with busybox, whether runsc is root."""
 
-    engine: Outer
+    engine: GvisorEngine
     rootfs: Path
     rootless: bool
 
@@ -63,7 +63,7 @@ def fault(place: WorkloadPlace, given: Grant, *, network: str = "none") -> str:
 
 def _policy(place: WorkloadPlace, project: Path, network: str) -> ResolvedPolicy:
     text = (
-        f"schema: 1\nextends: []\nmethod: gvisor\nouter: {place.engine}\n"
+        f"schema: 1\nextends: []\nmethod: gvisor\ngvisor: {{engine: {place.engine}}}\n"
         f"network: {{mode: {network}}}\nfilesystem: {{read: [], write: [$PROJECT]}}\n"
     )
     policy = MergedPolicy.from_text(text)

@@ -130,7 +130,7 @@ def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
         "filesystem": {"read": ["...", "~/.gitconfig"]},  # who commits, which no container knows
         "environment": {"set": _IDENTITY if method == "user" else {}},  # whose home is the account's own
         "cache": list(project.cache),
-        "degrade": [
+        "accept_gaps": [
             {"feature": feature, "method": method, "reason": "what is made here is thrown away"}
             for feature in ACCEPTED.get(method, ())
         ],

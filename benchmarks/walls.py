@@ -112,7 +112,7 @@ def _launcher(base: Path, method: str) -> str:
     project.mkdir()
     accepted = ", ".join(f"{{feature: {each}, method: landlock, reason: a figure}}" for each in ACCEPTED)
     text = f"schema: 1\nmethod: {method}\nresources: {{time: 5m}}\n"
-    text += f"degrade: [{accepted}]\n" if method == "landlock" else ""
+    text += f"accept_gaps: [{accepted}]\n" if method == "landlock" else ""
     policy = Policy.from_layers([layer(text, file="a benchmark", methods=(method,))])
     resolved = policy.resolve(collect(policy, project=project))
     write_artifacts(out, registry.artifacts(resolved, method))

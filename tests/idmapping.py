@@ -50,9 +50,9 @@ _NONE = IdMapping("none", "other", named=False)
 
 
 def mapping(
-    method: str, host: MappingHost, *, mode: MappingMode = "auto", privileged: bool = False
+    method: str, host: MappingHost, *, mode: MappingMode = "auto", sandbox_root: bool = False
 ) -> IdMapping:
-    """How a method maps the user, for a policy with `user.mapping: mode` and `process.privileged`.
+    """How a method maps the user, for a policy with `user.mapping: mode` and `process.sandbox_root`.
 
     Raise UsageError for a method that there isn't.
     """
@@ -64,28 +64,28 @@ def mapping(
         case "docker" | "podman" | "devcontainer" if mode == "off":
             return _NONE
         case "docker" | "devcontainer":
-            return _docker(host, privileged=privileged and mode != "required")
+            return _docker(host, sandbox_root=sandbox_root and mode != "required")
         case "podman":
-            return _podman(host, privileged=privileged)
+            return _podman(host, sandbox_root=sandbox_root)
         case "oci" | "gvisor":
             return IdMapping("namespace", "root", named=mode != "off")
         case _:
             raise UsageError(f"there is no method '{method}'")
 
 
-def _docker(host: MappingHost, *, privileged: bool) -> IdMapping:
+def _docker(host: MappingHost, *, sandbox_root: bool) -> IdMapping:
     if host.rootless:  # its root is the caller
         return IdMapping("namespace", "root", named=True)
     if host.remapped:
         return _NONE
-    if privileged:
+    if sandbox_root:
         return IdMapping("accounts" if host.as_root else "none", "root", named=True)
     return IdMapping("accounts", "root" if host.as_root else "caller", named=True)
 
 
-def _podman(host: MappingHost, *, privileged: bool) -> IdMapping:
+def _podman(host: MappingHost, *, sandbox_root: bool) -> IdMapping:
     if host.as_root:
         return IdMapping("accounts", "root", named=True)
-    if not host.numbers and not privileged:
+    if not host.numbers and not sandbox_root:
         return IdMapping("namespace", "root", named=True)
-    return IdMapping("namespace", "root" if privileged else "caller", named=True)
+    return IdMapping("namespace", "root" if sandbox_root else "caller", named=True)

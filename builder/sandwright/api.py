@@ -34,7 +34,7 @@ class Policy(MergedPolicy):
     def render(self, method: str, facts: HostFacts | None = None) -> Rendered:
         """The artifacts of a method as bytes: nothing is written.
 
-        Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
+        Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list,
         UsageError for an unknown method, and where the sandbox could write what this program is loaded from;
         and what `resolve` raises.
         """

@@ -57,7 +57,7 @@ class DocumentError(SandwrightError):
 
 
 class RenderError(SandwrightError):
-    """The method can't express what the policy asks for, and `degrade` does not accept that."""
+    """The method can't express what the policy asks for, and `accept_gaps` does not list that."""
 
     exit_code = 4
 

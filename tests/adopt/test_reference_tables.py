@@ -79,7 +79,7 @@ def test_the_policy_has_each_key() -> None:
         "filesystem.write",
         "network.allow",
         "credentials.shims.secrets",
-        "degrade.feature",
+        "accept_gaps.feature",
     ):
         assert f"# `{key}`\n" in text
     assert "Absent: as the layers below say; in `default` that is `$PROJECT`." in text

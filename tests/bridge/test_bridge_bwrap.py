@@ -136,7 +136,7 @@ def test_the_socket_where_the_policy_lists_sockets(place: World) -> None:
         POLICY
         + f"""
 network: {{unix_sockets: [{place.root}/some.sock]}}
-degrade: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
+accept_gaps: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
 """
     )
     with place.bridge(policy, environment=ENVIRONMENT) as bridge:
@@ -150,7 +150,7 @@ def test_a_shared_temporary_directory() -> None:
         POLICY
         + """
 filesystem: {tmp: shared}
-degrade: [{feature: filesystem.absent, method: bwrap, reason: a test}]
+accept_gaps: [{feature: filesystem.absent, method: bwrap, reason: a test}]
 """
     )
     with world("/var/tmp") as place:

@@ -225,7 +225,7 @@ def test_where_there_is_no_session(refused: str) -> None:
 def test_root_that_is_not_the_caller() -> None:
     """Docker's root inside is root outside, and not who the bridge belongs to."""
     with world() as made:
-        policy = made.policy(f"{SHIMS}process: {{privileged: true}}\n")
+        policy = made.policy(f"{SHIMS}process: {{sandbox_root: true}}\n")
         render(replace(policy, facts=replace(policy.facts, uid=0)), "docker")
         with pytest.raises(RenderError, match="docker runs as root, whom the bridge turns away"):
             render(replace(policy, facts=replace(policy.facts, uid=1000)), "docker")

@@ -165,7 +165,7 @@ def test_nothing_differs_from_itself() -> None:
     [
         pytest.param("", "resources: {memory: 64GiB}", "raises the limit of memory", "", id="a limit"),
         pytest.param("method: bwrap", "{method: noop, reason: x}", "enforces nothing", "", id="noop"),
-        pytest.param("", "process: {privileged: true}", "lets programs gain rights", "", id="rights"),
+        pytest.param("", "process: {sandbox_root: true}", "lets programs gain rights", "", id="rights"),
         pytest.param("filesystem: {tmp: shared}", "", "", "no longer: writes /tmp", id="temporary files"),
         pytest.param(
             "credentials: {shims: {gh: {allow: ['pr list']}}}",

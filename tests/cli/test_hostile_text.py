@@ -104,7 +104,7 @@ def test_a_launcher(tmp_path: Path, method: str) -> None:
     """It names its own place, which may be a directory of a stranger's repository."""
     project = tmp_path / "p"
     project.mkdir()
-    lacks = f"degrade: [{{feature: network.none, method: {method}, reason: x}}]"
+    lacks = f"accept_gaps: [{{feature: network.none, method: {method}, reason: x}}]"
     (project / "sandbox.yaml").write_text(
         f"schema: 1\nmethod: {method}\nresources: {{memory: unlimited, pids: unlimited}}\n{lacks}\n"
     )

@@ -106,7 +106,7 @@ def test_what_no_method_of_the_policy_renders_to_is_found(project: Path, name: s
 
 
 def test_a_check_of_one_method_compares_the_others_that_are_there(project: Path) -> None:
-    (project / "sandbox.yaml").write_text("schema: 1\nprefer: [bwrap, oci]\n")
+    (project / "sandbox.yaml").write_text("schema: 1\nmethods: [bwrap, oci]\n")
     assert _run("render", "--method", "bwrap", cwd=project).status == 0
     assert _run("render", "--check", "--method", "bwrap", cwd=project).status == 0
     assert _run("render", "--method", "oci", cwd=project).status == 0
@@ -407,7 +407,7 @@ def test_lint_says_what_is_denied_though_git_tracks_it(project: Path) -> None:
 def test_lint_names_what_a_method_can_not_enforce(project: Path) -> None:
     rules = "filesystem: {read: [/usr], write: [$PROJECT], deny: [$PROJECT/.env]}"
     (project / ".env").touch()
-    (project / "sandbox.yaml").write_text(f"schema: 1\nprefer: [bwrap, landlock]\n{rules}\n")
+    (project / "sandbox.yaml").write_text(f"schema: 1\nmethods: [bwrap, landlock]\n{rules}\n")
     said = _run("lint", cwd=project)
     assert said.status == 12
     assert (

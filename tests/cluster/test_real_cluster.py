@@ -234,7 +234,7 @@ def test_what_a_quick_command_shows(person: Person, times: int) -> None:
 @pytest.mark.needs("runsc")
 def test_under_gvisor(person: Person) -> None:
     """The kernel is gVisor's, the filter is there, and the status is the command's."""
-    (person.project / "sandbox.yaml").write_text("schema: 1\nprefer: [kubernetes, gvisor]\nextends: []\n")
+    (person.project / "sandbox.yaml").write_text("schema: 1\nmethods: [kubernetes, gvisor]\nextends: []\n")
     assert person.sandwright("render", "--method", "kubernetes").returncode == 0
     process.run(person.project / ".sandbox/kubernetes/install-profile", person.cluster.profiles)
     script = "uname -r; grep Seccomp: /proc/self/status; nc -w 2 10.96.0.1 443 2>&1; exit 7"

@@ -42,7 +42,7 @@ filesystem:
   deny: [$PROJECT/.env]
 environment: {set: {SET: "it's #1"}}
 """
-ACCEPTED = "degrade:\n" + "".join(
+ACCEPTED = "accept_gaps:\n" + "".join(
     f"  - {{feature: {name}, method: alcless, reason: a test}}\n" for name in DEGRADED
 )
 

@@ -23,7 +23,7 @@ POLICY = """
 schema: 1
 method: bwrap
 extends: [default]
-degrade: [{feature: network.other-sockets, method: bwrap, reason: a test}]
+accept_gaps: [{feature: network.other-sockets, method: bwrap, reason: a test}]
 network: {mode: proxy, allow: [web.example]}
 filesystem: {write: ["$PROJECT"]}
 environment: {set: {XDG_CACHE_HOME: /tmp, npm_config_cache: /tmp/npm, CARGO_HOME: /tmp/cargo}}

@@ -62,9 +62,9 @@ class Sandbox:
 
 def resolved(method: str, project: Path, more: str = "") -> ResolvedPolicy:
     """A policy that lets two hosts through, and reads the host where the method does."""
-    degrade = "[{feature: network.other-sockets, method: bwrap, reason: a test}]"
+    accept_gaps = "[{feature: network.other-sockets, method: bwrap, reason: a test}]"
     text = (
-        f"schema: 1\nmethod: {method.partition('-')[0]}\nextends: [default]\ndegrade: {degrade}\n"
+        f"schema: 1\nmethod: {method.partition('-')[0]}\nextends: [default]\naccept_gaps: {accept_gaps}\n"
         f"network: {{mode: proxy, allow: [web.example, '*.wild.example']}}\n{more}"
     )
     loaded = Policy.from_text(text)

@@ -274,7 +274,7 @@ ACCOUNT = """
 method: alcless
 filesystem: {deny: [$PROJECT/secret], readonly: [$PROJECT/kept]}
 network: {mode: host}
-degrade:
+accept_gaps:
 """
 LACKING = (
     "filesystem.read", "filesystem.deny", "filesystem.links", "filesystem.tmp-private", "network.no-sockets",
@@ -357,7 +357,7 @@ def _accepting(method: str) -> ResolvedPolicy:
         return _policy(method, "{deny: [$PROJECT/secret]}", FAULTY_FACTS)
     features = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.absent")
     listed = "".join(f"  - {{feature: {each}, method: landlock, reason: test}}\n" for each in features)
-    text = f"method: landlock\nresources: {{pids: unlimited}}\ndegrade:\n{listed}"
+    text = f"method: landlock\nresources: {{pids: unlimited}}\naccept_gaps:\n{listed}"
     return Policy.from_text(text).resolve(FACTS)
 
 

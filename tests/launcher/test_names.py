@@ -123,7 +123,7 @@ def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
         "network: {mode: host}\n",
         "network: {mode: proxy, allow: []}\n",
         "network: {mode: proxy, allow: [192.0.2.1]}\n",
-        PROXIED + "}\nprocess: {privileged: true}\n",
+        PROXIED + "}\nprocess: {sandbox_root: true}\n",
     ],
 )
 def test_elsewhere_no_name_is(method: str, text: str) -> None:

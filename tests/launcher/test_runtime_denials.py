@@ -70,7 +70,7 @@ def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedP
 
 @ROOT
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("policy", ["", "network: {mode: host}\n", "process: {privileged: true}\n"])
+@pytest.mark.parametrize("policy", ["", "network: {mode: host}\n", "process: {sandbox_root: true}\n"])
 def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) -> None:
     launcher = make("oci", policy)
     file = _with(runtime, launcher)

@@ -290,7 +290,7 @@ NOT = {
         "bwrap",
         "process: {{seccomp: {project}/filter}}\n",
     ),
-    "programs that gain rights in a container": ("oci", "process: {{privileged: true}}\n"),
+    "programs that gain rights in a container": ("oci", "process: {{sandbox_root: true}}\n"),
 }
 
 
@@ -299,6 +299,6 @@ def test_there_is_no_wall_where_it_would_forbid_what_the_policy_allows(
     method: str, more: str, places: Places
 ) -> None:
     (places.project / "filter").write_text('{"defaultAction": "SCMP_ACT_ALLOW"}')
-    more += "degrade: []\n"
+    more += "accept_gaps: []\n"
     launcher = places.launcher(method, LISTED + more, None)
     assert not parse_plan((launcher.parent / "launch.plan").read_bytes()).backstop.enabled

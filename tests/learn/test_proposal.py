@@ -60,7 +60,7 @@ def test_edits_leave_the_rest_alone(text: str) -> None:
     "text",
     [
         '{"schema": 1, "filesystem": {"read": ["/"], "deny": ["~/x"]}}\n',
-        "schema: 1\nprocess: &p\n  privileged: false\nenvironment: {set: {A: '100:50', B: 'no'}}\n",
+        "schema: 1\nprocess: &p\n  sandbox_root: false\nenvironment: {set: {A: '100:50', B: 'no'}}\n",
         "---\nschema: 1\n...\n",
         "",
     ],

@@ -39,7 +39,7 @@ method: landlock
 extends: []
 filesystem: {{read: [/, SEEN], write: [$PROJECT], deny: [SEEN/hidden]}}
 environment: {{pass: [PATH]}}
-degrade: [{", ".join(ACCEPTED)}]
+accept_gaps: [{", ".join(ACCEPTED)}]
 """
 """`SEEN` stands for a directory beside the project."""
 PLAIN = POLICY.replace(", SEEN", "").replace(", deny: [SEEN/hidden]", "")
@@ -208,8 +208,8 @@ def test_both_architectures_have_it() -> None:
 
 
 def test_a_port_that_is_exposed_can_be_bound_and_no_other(sandbox: Made) -> None:
-    accepted = "degrade: [{feature: network.expose, method: landlock, reason: a test}, {"
-    text = POLICY.replace("degrade: [{", accepted, 1) + "network: {expose: [38127]}\n"
+    accepted = "accept_gaps: [{feature: network.expose, method: landlock, reason: a test}, {"
+    text = POLICY.replace("accept_gaps: [{", accepted, 1) + "network: {expose: [38127]}\n"
     assert _names(sandbox(text), [("bind", "127.0.0.1", 38127), ("bind", "127.0.0.1", 38128)]) == [
         "ok",
         "EACCES",
@@ -548,11 +548,11 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_it_comes_second_and_is_not_weaker(tmp_path: Path) -> None:
     """What bubblewrap would hold and landlock can't is refused, whichever of the two starts here."""
-    text = PLAIN.replace("method: landlock\n", "prefer: [bwrap, landlock]\n", 1)
+    text = PLAIN.replace("method: landlock\n", "methods: [bwrap, landlock]\n", 1)
     policy = resolver(text, tmp_path / "project")(())
     assert policy.methods == ("bwrap", "landlock")
     registry.render(policy, "landlock")
-    refused = resolver(text.split("degrade:", maxsplit=1)[0], tmp_path / "project")(())
+    refused = resolver(text.split("accept_gaps:", maxsplit=1)[0], tmp_path / "project")(())
     registry.render(refused, "bwrap")
     with pytest.raises(RenderError, match="landlock can't enforce"):
         registry.render(refused, "landlock")
@@ -565,7 +565,7 @@ def test_verify_needs_of_several_methods_the_one_that_a_run_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without bubblewrap that is landlock; a policy that names one method needs that one."""
-    text = PLAIN.replace("method: landlock\n", "prefer: [bwrap, landlock]\n", 1)
+    text = PLAIN.replace("method: landlock\n", "methods: [bwrap, landlock]\n", 1)
     policy = resolver(text, tmp_path / "project")(())
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

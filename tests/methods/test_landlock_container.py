@@ -31,7 +31,7 @@ pytestmark = [
 
 POLICY = """\
 schema: 1
-prefer: [bwrap, landlock]
+methods: [bwrap, landlock]
 network: {mode: none}
 filesystem:
   write: [$PROJECT]
@@ -39,7 +39,7 @@ filesystem:
 resources: {time: 10m}
 environment:
   set: {CI: "true"}
-degrade:
+accept_gaps:
   - {feature: filesystem.protect, method: landlock, reason: I look at what was changed before I use it}
   - {feature: filesystem.attributes, method: landlock, reason: names are no secret here}
   - {feature: process.kernel, method: landlock, reason: nothing else runs in this container}

@@ -132,7 +132,7 @@ def _works(case: Case, folder: Path, ports: dict[str, str]) -> bool:
     variables = "" if "environment:" in case.more else "environment: {pass: [PATH]}\n"
     text = named(
         f"schema: 1\nmethod: landlock\nextends: []\nfilesystem: {{read: [{read}], write: [{write}]}}\n"
-        f"degrade: [{ACCEPTED}]\n{variables}{case.more}\n"
+        f"accept_gaps: [{ACCEPTED}]\n{variables}{case.more}\n"
     )
     policy = resolver(text, project)(())
     launcher = materialize(registry.render(policy, "landlock").artifacts, folder / uuid.uuid4().hex)

@@ -62,7 +62,7 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
     (project / "secrets").mkdir(parents=True)
     (project / "secrets" / "key").write_text("content")
     rules = "filesystem: {write: [$PROJECT], deny: [$PROJECT/secrets]}\n"
-    (project / "sandbox.yaml").write_text(f"schema: 1\nprefer: [seatbelt, wrapped]\n{rules}")
+    (project / "sandbox.yaml").write_text(f"schema: 1\nmethods: [seatbelt, wrapped]\n{rules}")
     (tmp_path / "run").mkdir(mode=0o700)
     program = "from sandwright.cli import main; main()"
     environ = {

@@ -33,7 +33,7 @@ POLICY = """\
 schema: 1
 extends: []
 method: gvisor
-outer: docker
+gvisor: {engine: docker}
 filesystem: {read: [/srv/data], write: [$PROJECT], deny: [$PROJECT/secrets, $PROJECT/token]}
 environment: {pass: [TERM], set: {CI: "1"}}
 """
@@ -110,7 +110,7 @@ def test_the_container_has_what_was_measured(uid: int, added: list[str], unmaske
         ("docker", "--security-opt=systempaths=unconfined"),
         ("podman", "--security-opt=unmask=ALL"),
     ):
-        rendered = render(replace(_resolved(uid=uid, gid=uid), outer=engine), "gvisor")  # type: ignore[arg-type]
+        rendered = render(replace(_resolved(uid=uid, gid=uid), gvisor_engine=engine), "gvisor")  # type: ignore[arg-type]
         words = _words(rendered)
         assert [word.removeprefix("--cap-add=") for word in words if word.startswith("--cap-add=")] == added
         for word in (
@@ -240,7 +240,7 @@ def test_a_container_that_stays_has_the_same() -> None:
 
 
 def test_without_it_nothing_changes() -> None:
-    here = render(replace(_resolved(), outer="none"), "gvisor")
+    here = render(replace(_resolved(), gvisor_engine="none"), "gvisor")
     names = [
         "config.json",
         "passwd",
@@ -278,11 +278,11 @@ def test_the_option_of_a_run() -> None:
     assert command is not None
     parsed = parse(command, ["--method=gvisor", "--gvisor-engine", "docker", "--", "true"])
     asked = request_of(parsed.words, **parsed.values)  # type: ignore[arg-type]  # by the table
-    assert (asked.method, asked.settings, asked.argv) == ("gvisor", ["outer=docker"], ["true"])
+    assert (asked.method, asked.settings, asked.argv) == ("gvisor", ["gvisor.engine=docker"], ["true"])
 
 
 @pytest.mark.parametrize(
-    ("method", "outer", "row"),
+    ("method", "engine", "row"),
     [
         ("gvisor", "none", "gvisor"),
         ("gvisor", "docker", "gvisor-docker"),
@@ -290,8 +290,8 @@ def test_the_option_of_a_run() -> None:
         ("docker", "podman", "docker"),
     ],
 )
-def test_rows(method: str, outer: str, row: str) -> None:
-    policy = replace(_resolved(), outer=outer)  # type: ignore[arg-type]
+def test_rows(method: str, engine: str, row: str) -> None:
+    policy = replace(_resolved(), gvisor_engine=engine)  # type: ignore[arg-type]
     assert placed(method, policy) == row
     assert backend(row).name == row
 

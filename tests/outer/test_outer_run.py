@@ -71,7 +71,7 @@ class Sandbox:
     session: Path
 
     def policy(self, policy: str = "", **facts: Any) -> ResolvedPolicy:
-        loaded = Policy.from_text(f"{POLICY}{policy}outer: {self.host.engine.name}\n")
+        loaded = Policy.from_text(f"{POLICY}{policy}gvisor: {{engine: {self.host.engine.name}}}\n")
         found = collect(loaded, project=self.project, environ={"HOME": str(self.project.parent)})
         return loaded.resolve(replace(found, **facts))
 

@@ -20,7 +20,7 @@ from weakening import Artifacts, replaced
 POLICY = """\
 schema: 1
 method: gvisor
-outer: docker
+gvisor: {engine: docker}
 filesystem: {write: [$PROJECT]}
 environment: {pass: [TERM], set: {CI: "1"}}
 resources: {memory: 256MiB}

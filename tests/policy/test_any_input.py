@@ -33,12 +33,14 @@ FACTS = HostFacts(
         "/l": HostEntry("symlink", ".."),
     },
 )
-SECTIONS = ["filesystem", "network", "process", "environment", "credentials", "user", "resources"]
+SECTIONS = ["filesystem", "network", "process", "environment", "credentials", "user", "resources", "gvisor"]
+LISTS = ["macos", "accept_gaps"]
 KEYS = [
-    "schema", "method", "prefer", "reason", "extends", *SECTIONS, "macos", "image", "degrade", "read",
+    "schema", "method", "methods", "reason", "extends", *SECTIONS, "macos", "image", "accept_gaps", "read",
     "write", "readonly", "deny", "protect", "unprotect", "tmp", "mode", "allow", "unix_sockets",
-    "localhost", "expose", "privileged", "seccomp", "pass", "set", "cloud", "shims", "mapping", "memory",
-    "cpus", "pids", "files", "time", "path", "feature", "gh", "secrets", "A", "nonsense",
+    "localhost", "expose", "sandbox_root", "seccomp", "pass", "set", "cloud", "shims", "mapping", "memory",
+    "cpus", "pids", "files", "time", "path", "feature", "gh", "secrets", "A", "engine", "nonsense",
+    "outer", "degrade", "prefer", "privileged",
 ]  # fmt: skip
 WORDS = [
     "bwrap", "noop", "default", "strict", "...", "/", "$PROJECT", "~", "~/x", "/loop/x", "/l/x", "${DATA}/y",
@@ -76,7 +78,7 @@ def test_any_two_layers(floor: dict[str, Any], project: dict[str, Any]) -> None:
 
 
 @QUIET
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys((*SECTIONS, "macos", "degrade"), DOCUMENTS | VALUES)))
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys((*SECTIONS, *LISTS), DOCUMENTS | VALUES)))
 def test_any_sections(data: dict[str, Any]) -> None:
     _taken(lambda: _resolved({}, data))
 

@@ -72,7 +72,7 @@ def test_whatever_is_not_exact_has_a_reason(method: str) -> None:
         ("filesystem.tmp-shared", "bwrap", "exact"),
         ("resources.time", "seatbelt", "cannot"),
         ("resources.time", "bwrap", "exact"),
-        ("process.privileged", "kubernetes", "stricter"),
+        ("process.sandbox-root", "kubernetes", "stricter"),
         ("resources.memory", "bwrap", "cannot"),
         ("resources.memory", "podman", "exact"),
         ("macos", "docker", "unused"),
@@ -114,15 +114,15 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("network: {own_sockets: false}", {"network.no-own-sockets"}),
         ("network: {localhost: [80]}", {"network.localhost"}),
         ("network: {expose: [80]}", {"network.expose"}),
-        ("process: {privileged: true}", {"process.privileged"}),
+        ("process: {sandbox_root: true}", {"process.sandbox-root"}),
         ("environment: {set: {A: b}}", {"environment.set"}),
         ("environment: {set: {A: null}}", set()),
         ("credentials: {cloud: readonly}", {"credentials.cloud"}),
         ("credentials: {shims: {gh: {allow: []}}}", {"credentials.shims"}),
         ("user: {mapping: required}", {"user.mapping"}),
         ("user: {mapping: off}", set()),
-        ("outer: podman", {"outer"}),
-        ("outer: none", set()),
+        ("gvisor: {engine: podman}", {"gvisor.engine"}),
+        ("gvisor: {engine: none}", set()),
         ("resources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}", {"resources.memory", "resources.cpus", "resources.pids", "resources.files", "resources.time"}),
         ("resources: {memory: unlimited}", set()),
     ],
@@ -141,8 +141,8 @@ def test_which_features_a_policy_uses(text: str, features: set[str]) -> None:
 def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
-        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, allow: [{host: a.example, private: true}], unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {privileged: true}\n"
-        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
+        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, allow: [{host: a.example, private: true}], unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {sandbox_root: true}\n"
+        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\ngvisor: {engine: docker}",
         "network: {mode: host, unix_sockets: [/srv/s]}",
         "network: {own_sockets: false}",
     ]  # fmt: skip
@@ -189,7 +189,7 @@ def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: st
         check_expressible(_resolve(text), registry.declaration(method))
     assert str(error.value) == (
         f"{refused}\ntake another method, leave out what it can't do, or accept it: "
-        f"degrade: [{{feature: …, method: {method}, reason: …}}]"
+        f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 
 
@@ -214,7 +214,7 @@ def test_all_that_a_method_cannot_do_at_once() -> None:
 
 
 def test_it_can_be_accepted_with_a_reason() -> None:
-    text = "resources: {memory: 1GiB}\ndegrade: [{feature: resources.memory, method: bwrap, reason: a small machine}]\n"
+    text = "resources: {memory: 1GiB}\naccept_gaps: [{feature: resources.memory, method: bwrap, reason: a small machine}]\n"
     (finding,) = (
         each
         for each in check_expressible(_resolve(text), registry.declaration("bwrap"))

@@ -36,8 +36,8 @@ def _resolve(floor: str, project: str, *, user: str = "") -> ResolvedPolicy:
 
 ALLOWED = [
     ("method: bwrap", "method: bwrap"),
-    ("prefer: [gvisor, docker]", "method: docker"),
-    ("prefer: [gvisor, docker]", "prefer: [docker, gvisor]"),
+    ("methods: [gvisor, docker]", "method: docker"),
+    ("methods: [gvisor, docker]", "methods: [docker, gvisor]"),
     ("method: bwrap", ""),
     ("method: noop\nreason: a machine for this", "method: noop\nreason: as the floor says"),
     ("filesystem: {tmp: shared}", "filesystem: {tmp: private}"),
@@ -52,7 +52,7 @@ ALLOWED = [
         "network: {mode: proxy, allow: [{host: '*.corp.example', private: true}]}",
         "network: {allow: [{host: a.corp.example, private: true}, b.corp.example]}",
     ),
-    ("process: {privileged: true}", "process: {privileged: false}"),
+    ("process: {sandbox_root: true}", "process: {sandbox_root: false}"),
     ("process: {seccomp: build}", "process: {seccomp: strict}"),
     ("process: {seccomp: /etc/s.json}", "process: {seccomp: /etc/s.json}"),
     ("macos: [pty, dns]", "macos: [dns]"),
@@ -66,8 +66,8 @@ ALLOWED = [
     ("resources: {memory: unlimited}", "resources: {memory: 2GiB}"),
     ("image: debian", "image: debian"),
     (
-        "degrade: [{feature: image, method: bwrap, reason: x}]",
-        "degrade: [{feature: image, method: bwrap, reason: y}]",
+        "accept_gaps: [{feature: image, method: bwrap, reason: x}]",
+        "accept_gaps: [{feature: image, method: bwrap, reason: y}]",
     ),
     ("filesystem: {write: [$PROJECT]}", "filesystem: {write: [$PROJECT/src]}"),
     ("filesystem: {read: [/srv], write: [$PROJECT]}", "filesystem: {read: [/srv/data]}"),
@@ -84,7 +84,7 @@ def test_what_is_as_strict_is_let_be(floor: str, project: str) -> None:
 
 REFUSED = [
     ("method: bwrap", "method: docker", "project.yaml:1:9: method: docker is not among the floor's methods, bwrap (floor floor.yaml:1:9)"),
-    ("prefer: [gvisor, docker]", "prefer: [docker, podman]", "project.yaml:1:9: prefer: podman is not among the floor's methods, gvisor, docker (floor floor.yaml:1:9)"),
+    ("methods: [gvisor, docker]", "methods: [docker, podman]", "project.yaml:1:10: methods: podman is not among the floor's methods, gvisor, docker (floor floor.yaml:1:10)"),
     ("image: debian", "method: noop\nreason: x", "project.yaml:1:9: method: noop enforces nothing, and there is a floor to enforce"),
     ("filesystem: {tmp: private}", "filesystem: {tmp: shared}", "project.yaml:1:19: filesystem.tmp: shared is looser than the floor's private (floor floor.yaml:1:19)"),
     ("network: {mode: proxy}", "network: {mode: host}", "project.yaml:1:17: network.mode: host is looser than the floor's proxy (floor floor.yaml:1:17)"),
@@ -98,7 +98,7 @@ REFUSED = [
     ("network: {ca: image}", "network: {ca: host}", "project.yaml:1:15: network.ca: host is looser than the floor's image (floor floor.yaml:1:15)"),
     ("network: {ca: host}", "network: {ca: image}", "project.yaml:1:15: network.ca: image is looser than the floor's host (floor floor.yaml:1:15)"),
     ("network: {own_sockets: false}", "network: {own_sockets: true}", "project.yaml:1:24: network.own_sockets: true is looser than the floor's false (floor floor.yaml:1:24)"),
-    ("process: {privileged: false}", "process: {privileged: true}", "project.yaml:1:23: process.privileged: true is looser than the floor's false (floor floor.yaml:1:23)"),
+    ("process: {sandbox_root: false}", "process: {sandbox_root: true}", "project.yaml:1:25: process.sandbox_root: true is looser than the floor's false (floor floor.yaml:1:25)"),
     ("process: {seccomp: default}", "process: {seccomp: build}", "project.yaml:1:20: process.seccomp: build is looser than the floor's default (floor floor.yaml:1:20)"),
     ("process: {seccomp: build}", "process: {seccomp: /etc/s.json}", "project.yaml:1:20: process.seccomp: /etc/s.json is not the floor's build (floor floor.yaml:1:20): what a file lets through is not compared with other profiles"),
     ("macos: [pty]", "macos: [dns]", "project.yaml:1:9: macos[0]: dns is not in the floor's macos (floor floor.yaml:1:8)"),
@@ -115,9 +115,9 @@ REFUSED = [
     ("resources: {memory: 2GiB}", "resources: {memory: 2049MiB}", "project.yaml:1:21: resources.memory: 2049MiB is looser than the floor's 2GiB (floor floor.yaml:1:21)"),
     ("resources: {time: 1h}", "resources: {time: unlimited}", "project.yaml:1:19: resources.time: unlimited is looser than the floor's 1h (floor floor.yaml:1:19)"),
     ("resources: {cpus: 2}", "resources: {cpus: 2.5}", "project.yaml:1:19: resources.cpus: 2.5 is looser than the floor's 2.0 (floor floor.yaml:1:19)"),
-    ("outer: docker", "outer: none", "project.yaml:1:8: outer: none is looser than the floor's docker (floor floor.yaml:1:8)"),
+    ("gvisor: {engine: docker}", "gvisor: {engine: none}", "project.yaml:1:18: gvisor.engine: none is looser than the floor's docker (floor floor.yaml:1:18)"),
     ("image: debian", "image: alpine", "project.yaml:1:8: image: alpine is looser than the floor's debian (floor floor.yaml:1:8)"),
-    ("degrade: []", "degrade: [{feature: image, method: bwrap, reason: y}]", "project.yaml:1:11: degrade[0]: image for bwrap is not in the floor's degrade (floor floor.yaml:1:10)"),
+    ("accept_gaps: []", "accept_gaps: [{feature: image, method: bwrap, reason: y}]", "project.yaml:1:15: accept_gaps[0]: image for bwrap is not in the floor's accept_gaps (floor floor.yaml:1:14)"),
     ("filesystem: {write: [$PROJECT]}", "filesystem: {write: [/srv]}", "project.yaml:1:22: filesystem.write[0]: /srv lets /srv be written, which the floor does not (floor floor.yaml:1:21 filesystem.write)"),
     ("filesystem: {write: []}", "filesystem: {tmp: shared}", "project.yaml:1:19: filesystem.tmp: $TMP lets /tmp be written, which the floor does not (floor floor.yaml:1:21 filesystem.write)"),
     ("filesystem: {deny: [/srv/secret]}", "filesystem: {read: [/srv/secret/less]}", "project.yaml:1:21: filesystem.read[0]: /srv/secret/less lets /srv/secret/less be read, which the floor does not (floor floor.yaml:1:21 filesystem.deny[0])"),
@@ -142,8 +142,8 @@ def test_attempts_to_loosen_name_both_places(floor: str, project: str, message: 
 def test_all_attempts_of_a_file_at_once() -> None:
     with pytest.raises(DocumentError) as refused:
         _resolve(
-            "network: {mode: none}\nprocess: {privileged: false}\n",
-            "network: {mode: host}\nprocess: {privileged: true}\n",
+            "network: {mode: none}\nprocess: {sandbox_root: false}\n",
+            "network: {mode: host}\nprocess: {sandbox_root: true}\n",
         )
     assert [problem.line for problem in refused.value.problems] == [1, 2]
 
@@ -251,10 +251,10 @@ def _values(draw: st.DrawFn) -> tuple[str, list[str], str | None, bool]:
     return draw(MODES), draw(HOSTS), draw(NUMBERS), draw(st.booleans())
 
 
-def _values_text(mode: str, hosts: list[str], memory: str | None, privileged: bool) -> str:
+def _values_text(mode: str, hosts: list[str], memory: str | None, sandbox_root: bool) -> str:
     allow = ", ".join(f"'{host}'" for host in hosts)
     limit = f"resources: {{memory: {memory}}}\n" if memory else ""
-    return f"network: {{mode: {mode}, allow: [{allow}]}}\nprocess: {{privileged: {str(privileged).lower()}}}\n{limit}"
+    return f"network: {{mode: {mode}, allow: [{allow}]}}\nprocess: {{sandbox_root: {str(sandbox_root).lower()}}}\n{limit}"
 
 
 @settings(deadline=None)
@@ -266,10 +266,10 @@ def test_no_values_get_past_the_floor(
         policy = _resolve(_values_text(*floor), _values_text(*project))
     except DocumentError:
         return
-    floor_mode, floor_hosts, floor_memory, floor_privileged = floor
+    floor_mode, floor_hosts, floor_memory, floor_sandbox_root = floor
     ranks = {"none": 0, "proxy": 1, "host": 2}
     assert ranks[policy.network.mode] <= ranks[floor_mode]
-    assert floor_privileged or not policy.process.privileged
+    assert floor_sandbox_root or not policy.process.sandbox_root
     sizes = {"1MiB": 1 << 20, "1GiB": 1 << 30, "2GiB": 2 << 30}
     if floor_memory in sizes:
         assert policy.resources.memory is not None

@@ -39,7 +39,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
     protected = [name.value for each in policy.filesystem.protections for name in each.names]
     return {
         "method": list(policy.methods),
-        "prefer": list(policy.methods),
+        "methods": list(policy.methods),
         "filesystem.read": _paths(policy, "read"),
         "filesystem.write": _paths(policy, "write"),
         "filesystem.readonly": _paths(policy, "readonly"),
@@ -55,7 +55,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "network.localhost": list(policy.network.localhost),
         "network.expose": list(policy.network.expose),
         "network.ca": policy.network.ca,
-        "process.privileged": policy.process.privileged,
+        "process.sandbox_root": policy.process.sandbox_root,
         "process.seccomp": policy.process.seccomp,
         "cache": [item.value for item in policy.settings.items("cache")],
         "macos": list(policy.macos),
@@ -70,20 +70,20 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "resources.files": policy.resources.files,
         "resources.time": policy.resources.time,
         "image": policy.image,
-        "outer": policy.outer,
-        "degrade": [each.feature for each in policy.degrade],
+        "gvisor.engine": policy.gvisor_engine,
+        "accept_gaps": [each.feature for each in policy.accept_gaps],
     }
 
 
 VALUES = [
     # field, without any, one text and what it means, another text and what it means
     ("method", [], "method: bwrap", ["bwrap"], "method: docker", ["docker"]),
-    ("prefer", [], "prefer: [bwrap]", ["bwrap"], "prefer: [gvisor, docker]", ["gvisor", "docker"]),
+    ("methods", [], "methods: [bwrap]", ["bwrap"], "methods: [gvisor, docker]", ["gvisor", "docker"]),
     ("filesystem.tmp", "private", "filesystem: {tmp: shared}", "shared", "filesystem: {tmp: private}", "private"),
     ("network.mode", "none", "network: {mode: host}", "host", "network: {mode: proxy}", "proxy"),
     ("network.ca", "host", "network: {ca: image}", "image", "network: {ca: host}", "host"),
     ("network.own_sockets", True, "network: {own_sockets: false}", False, "network: {own_sockets: true}", True),
-    ("process.privileged", False, "process: {privileged: true}", True, "process: {privileged: false}", False),
+    ("process.sandbox_root", False, "process: {sandbox_root: true}", True, "process: {sandbox_root: false}", False),
     ("process.seccomp", "default", "process: {seccomp: build}", "build", "process: {seccomp: $HOME/p.json}", "/home/u/p.json"),
     ("credentials.cloud", "none", "credentials: {cloud: readonly}", "readonly", "credentials: {cloud: none}", "none"),
     ("user.mapping", "auto", "user: {mapping: required}", "required", "user: {mapping: off}", "off"),
@@ -93,7 +93,7 @@ VALUES = [
     ("resources.files", None, "resources: {files: 10}", 10, "resources: {files: 20}", 20),
     ("resources.time", None, "resources: {time: 1m}", 60, "resources: {time: 2m}", 120),
     ("image", "debian", "image: alpine", "alpine", "image: distroless", "distroless"),
-    ("outer", "none", "outer: docker", "docker", "outer: podman", "podman"),
+    ("gvisor.engine", "none", "gvisor: {engine: docker}", "docker", "gvisor: {engine: podman}", "podman"),
 ]  # fmt: skip
 
 
@@ -159,11 +159,11 @@ def test_restrictions(name: str, text: str, a: str, b: str) -> None:
 
 
 def test_degrade_is_a_grant() -> None:
-    text = "degrade: [{feature: %s, method: bwrap, reason: because}]"
+    text = "accept_gaps: [{feature: %s, method: bwrap, reason: because}]"
     low = text % "filesystem.absent"
-    assert _view(_resolved(user=low))["degrade"] == ["filesystem.absent"]
-    assert _view(_resolved(user=low, project="degrade: []"))["degrade"] == []
-    assert _view(_resolved(user=low, project=text % "resources.cpus"))["degrade"] == ["resources.cpus"]
+    assert _view(_resolved(user=low))["accept_gaps"] == ["filesystem.absent"]
+    assert _view(_resolved(user=low, project="accept_gaps: []"))["accept_gaps"] == []
+    assert _view(_resolved(user=low, project=text % "resources.cpus"))["accept_gaps"] == ["resources.cpus"]
 
 
 def test_variables_come_together_by_name() -> None:
@@ -195,7 +195,7 @@ def test_shims_come_together_by_name() -> None:
 
 def test_the_table_above_has_every_field() -> None:
     tested = {row[0] for table in (VALUES, GRANTS, RESTRICTIONS) for row in table}
-    assert tested | {"degrade", "environment.set", "credentials.shims", "reason"} == set(FIELDS)
+    assert tested | {"accept_gaps", "environment.set", "credentials.shims", "reason"} == set(FIELDS)
 
 
 def test_fields_are_those_of_the_model() -> None:
@@ -214,8 +214,8 @@ def test_fields_are_those_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "methods"),
     [
-        ("method: bwrap", "prefer: [gvisor, docker]", ("gvisor", "docker")),
-        ("prefer: [gvisor, docker]", "method: bwrap", ("bwrap",)),
+        ("method: bwrap", "methods: [gvisor, docker]", ("gvisor", "docker")),
+        ("methods: [gvisor, docker]", "method: bwrap", ("bwrap",)),
         ("method: noop\nreason: a machine of its own", "method: bwrap", ("bwrap",)),
         ("method: bwrap", "method: noop\nreason: a machine of its own", ("noop",)),
     ],

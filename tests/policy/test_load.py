@@ -31,7 +31,7 @@ network:
   localhost: []
   expose: []
 process:
-  privileged: false
+  sandbox_root: false
   seccomp: default
 macos: [process-list]
 environment:
@@ -44,7 +44,7 @@ credentials:
 user: {mapping: auto}
 resources: {memory: 2GiB, cpus: 2, pids: 512, files: 4096, time: 30m}
 image: debian
-degrade: []
+accept_gaps: []
 """
 
 
@@ -55,7 +55,7 @@ def test_a_policy_in_full() -> None:
     assert policy.filesystem.deny == ("~/.ssh", "~/.aws")
     assert policy.resources is not None
     assert policy.resources.cpus == 2
-    assert policy.degrade == ()
+    assert policy.accept_gaps == ()
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "{}", "---\n", "\ufeffmethod: bwrap\n"])
@@ -80,10 +80,10 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("network:\n  mode:\n", "p:2:8: network.mode: has no value; leave the key out, or write [] for an empty list"),
         ("filesystem:", "p:1:12: filesystem: has no value; leave the key out, or write [] for an empty list"),
         ("method: bwrap\nmethod: docker", "p:2:1: method: is given twice; first in line 1"),
-        ("method: bwrap\nprefer: [docker]", "p:2:1: prefer: excludes method; name one method, or several in order"),
-        ("prefer: []", "p:1:9: prefer: must name at least one method"),
-        ("prefer: [gvisor, noop]", "p:1:18: prefer[1]: noop enforces nothing; it is only ever chosen by name: method: noop"),
-        ("prefer: [gvisor, docke]", "p:1:18: prefer[1]: 'docke' is no method; did you mean 'docker'?"),
+        ("method: bwrap\nmethods: [docker]", "p:2:1: methods: excludes method; name one method, or several in order"),
+        ("methods: []", "p:1:10: methods: must name at least one method"),
+        ("methods: [gvisor, noop]", "p:1:19: methods[1]: noop enforces nothing; it is only ever chosen by name: method: noop"),
+        ("methods: [gvisor, docke]", "p:1:19: methods[1]: 'docke' is no method; did you mean 'docker'?"),
         ("method: noop", "p:1:1: method: noop enforces nothing and needs a reason: reason: why that is acceptable"),
         ("method: noop\nreason: ''", "p:1:1: method: noop enforces nothing and needs a reason: reason: why that is acceptable\np:2:9: reason: must say why"),
         ("method: bwrap\nreason: x", "p:2:1: reason: is only for method: noop"),
@@ -118,8 +118,8 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("network: {localhost: [0]}", "p:1:23: network.localhost[0]: must be a port, 1 to 65535"),
         ("network: {localhost: ['8080']}", "p:1:23: network.localhost[0]: must be a port, 1 to 65535, not '8080'"),
         ("network: {localhost: [true]}", "p:1:23: network.localhost[0]: must be a whole number or text, not true"),
-        ("process: {privileged: 1}", "p:1:23: process.privileged: must be true or false, not 1"),
-        ("process: {privileged: yes}", "p:1:23: process.privileged: must be true or false, not 'yes'"),
+        ("process: {sandbox_root: 1}", "p:1:25: process.sandbox_root: must be true or false, not 1"),
+        ("process: {sandbox_root: yes}", "p:1:25: process.sandbox_root: must be true or false, not 'yes'"),
         ("process: {seccomp: strit}", "p:1:20: process.seccomp: 'strit' is no profile (a file is named by its absolute path); did you mean 'strict'?"),
         ("macos: [proces-list]", "p:1:9: macos[0]: 'proces-list' is no fragment; did you mean 'process-list'?"),
         ("environment: {pass: [A B]}", "p:1:22: environment.pass[0]: 'A B' can't be the name of a variable: letters, digits and _, no digit first"),
@@ -138,8 +138,8 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("resources: {cpus: lots}", "p:1:19: resources.cpus: must be a number, or unlimited, not 'lots'"),
         ("resources: {cpus: .nan}", "p:1:19: resources.cpus: must be between 0.001 and 4096"),
         ("resources: {pids: 1.5}", "p:1:19: resources.pids: must be a whole number or text, not 1.5"),
-        ("degrade: [{feature: filesystem.absnt, method: bwrap, reason: x}]", "p:1:21: degrade[0].feature: 'filesystem.absnt' is no feature; did you mean 'filesystem.absent'?"),
-        ("degrade: [{feature: filesystem.absent, method: bwrap, reason: ' '}]", "p:1:63: degrade[0].reason: must say why"),
+        ("accept_gaps: [{feature: filesystem.absnt, method: bwrap, reason: x}]", "p:1:25: accept_gaps[0].feature: 'filesystem.absnt' is no feature; did you mean 'filesystem.absent'?"),
+        ("accept_gaps: [{feature: filesystem.absent, method: bwrap, reason: ' '}]", "p:1:67: accept_gaps[0].reason: must say why"),
         ("image: -v", "p:1:8: image: '-v' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
         ("\tmethod: bwrap", "p:1:1: a tab can't indent; use spaces"),
         ('filesystem: {deny: ["/a\\0b"]}', "p:1:21: holds an escape for a character that is not allowed"),
@@ -155,7 +155,7 @@ def test_all_faults_of_a_file_at_once() -> None:
     text = "\n".join(
         [
             "metod: bwrap",
-            "prefer: [docker]",
+            "methods: [docker]",
             "method: gvisr",
             "filesystem:",
             "  write: [src, $PROJCT]",
@@ -169,7 +169,7 @@ def test_all_faults_of_a_file_at_once() -> None:
     places = [(problem.line, problem.column, problem.field) for problem in refused.value.problems]
     assert places == [
         (1, 1, "metod"),
-        (2, 1, "prefer"),
+        (2, 1, "methods"),
         (3, 9, "method"),
         (5, 11, "filesystem.write[0]"),
         (5, 16, "filesystem.write[1]"),

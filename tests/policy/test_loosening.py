@@ -77,7 +77,7 @@ NOTHING = [
     "environment: {pass: [TERM, LC_ALL, EDITOR, GOPATH], set: {API_TOKEN: none}}",
     "resources: {memory: 2GiB, time: 30m}",
     "image: alpine",
-    "prefer: [gvisor, docker]",
+    "methods: [gvisor, docker]",
 ]
 
 
@@ -105,12 +105,12 @@ def test_an_agents_preset_in_a_strangers_policy_needs_a_word(agent: str) -> None
 
 MORE = [
     ("method: noop\nreason: none", ["enforces nothing: method noop"]),
-    ("process: {privileged: true}", ["lets programs gain rights: process.privileged"]),
+    ("process: {sandbox_root: true}", ["lets programs gain rights: process.sandbox_root"]),
     ("user: {mapping: off}".replace("off", "'off'"), ["runs as the image's own user: user.mapping off"]),
     ("process: {seccomp: /etc/filter.json}", [FILTER]),
     ("process: {seccomp: build}", [BUILD]),
     ("method: kubernetes\nimage: debian", ["runs on another machine with your credentials: method kubernetes"]),
-    ("prefer: [bwrap, kubernetes]\nimage: debian", ["runs on another machine with your credentials: method kubernetes"]),
+    ("methods: [bwrap, kubernetes]\nimage: debian", ["runs on another machine with your credentials: method kubernetes"]),
     ("network: {mode: proxy, allow: [evil.example]}", ["connects to evil.example"]),
     ("network: {mode: none, allow: [evil.example]}", ["connects to evil.example"]),  # the command line may open the proxy
     ("network: {mode: proxy, allow: ['*.pypi.org', 'pypi.org:8443', 'pypi.org:*', ns.pypi.org.evil.example]}", ["connects to *.pypi.org", "connects to pypi.org:8443", "connects to pypi.org:*", "connects to ns.pypi.org.evil.example"]),
@@ -139,7 +139,7 @@ MORE = [
     ("filesystem: {tmp: shared}", ["writes /tmp"]),
     ("filesystem: {read: [/tmp/shared]}", ["reads /tmp/shared"]),
     ("credentials: {cloud: readonly}", ["reads ~/.aws", "reads ~/.azure", "reads ~/.config/gcloud"]),
-    ("degrade: [{feature: network.none, method: user, reason: x}]", ["does without network.none under user"]),
+    ("accept_gaps: [{feature: network.none, method: user, reason: x}]", ["does without network.none under user"]),
 ]  # fmt: skip
 
 

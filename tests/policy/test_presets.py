@@ -52,8 +52,8 @@ def _example(name: str, facts: HostFacts = LINUX) -> ResolvedPolicy:
 def test_presets_resolve(name: str, facts: HostFacts) -> None:
     policy = Policy.from_text(f"extends: [{name}]").resolve(facts)
     assert policy.methods == (), "a method is never guessed"
-    assert policy.degrade == (), "what ships accepts no less than it says"
-    assert not policy.process.privileged
+    assert policy.accept_gaps == (), "what ships accepts no less than it says"
+    assert not policy.process.sandbox_root
     assert not policy.network.unix_sockets
     assert policy.network.mode != "host"
     assert not policy.is_path_readable("~/.ssh/id_ed25519")

@@ -165,7 +165,7 @@ LACKING = ("filesystem.deny-inside", "filesystem.readonly", "filesystem.absent-e
 def test_a_method_that_can_not_hold_them_is_refused(feature: str) -> None:
     """Whatever method that is, and whatever the policy accepts."""
     support = {name: Support("exact") for name in FEATURES if name != feature}
-    accepted = "degrade: [{feature: %s, method: theirs, reason: a test}]\n"
+    accepted = "accept_gaps: [{feature: %s, method: theirs, reason: a test}]\n"
     text = POLICY.replace("bwrap", "theirs") + accepted % feature
     policy = MergedPolicy.from_layers([layer(text, file="sandbox.yaml", methods=("theirs",))])
     there = {} if feature.startswith("filesystem.absent") else dict.fromkeys(_there(), HostEntry("directory"))
@@ -174,7 +174,7 @@ def test_a_method_that_can_not_hold_them_is_refused(feature: str) -> None:
         render_with(policy.resolve(facts), Declaration("theirs", support), lambda _: ())
     assert "theirs can't keep /h/." in str(raised.value)
     assert "with write ~/." in str(raised.value)
-    assert "degrade can't accept this" in str(raised.value)
+    assert "accept_gaps does not apply" in str(raised.value)
     render_with(
         policy.resolve(facts), Declaration("theirs", {**support, feature: Support("exact")}), lambda _: ()
     )
@@ -189,7 +189,7 @@ def test_a_link_to_them_that_can_be_replaced_is_refused() -> None:
     """Though the directory that it leads to is out of reach."""
     support = {name: Support("exact") for name in FEATURES if name != "filesystem.links"}
     text = POLICY.replace(", ~/.cache, ~/.local", ", ~/open").replace("bwrap", "theirs")
-    text += "degrade: [{feature: filesystem.links, method: theirs, reason: a test}]\n"
+    text += "accept_gaps: [{feature: filesystem.links, method: theirs, reason: a test}]\n"
     policy = MergedPolicy.from_layers([layer(text, file="sandbox.yaml", methods=("theirs",))])
     names = ("/", "/h", "/h/p", "/h/open", "/apart", "/apart/sandwright", "/apart/sandwright/sessions")
     entries = dict.fromkeys(names, HostEntry("directory"))
@@ -201,7 +201,7 @@ def test_a_link_to_them_that_can_be_replaced_is_refused() -> None:
         if link == "/h/.cache":
             render_with(policy.resolve(facts), declaration, lambda _: ())
             continue
-        with pytest.raises(RenderError, match=r"can't keep the link /h/open/cache, .* degrade can't accept"):
+        with pytest.raises(RenderError, match=r"can't keep the link /h/open/cache, .* accept_gaps does not"):
             render_with(policy.resolve(facts), declaration, lambda _: ())
 
 
@@ -215,8 +215,8 @@ def test_a_method_that_has_no_grant_above_them_is_taken() -> None:
 def test_landlock_names_the_installation_and_the_way_out() -> None:
     """`init` proposes such a policy, and sandwright may be installed in the project's environment."""
     accepted = ("filesystem.attributes", "filesystem.protect", "filesystem.readonly", "process.kernel")
-    degrade = ", ".join(f"{{feature: {name}, method: landlock, reason: x}}" for name in accepted)
-    text = f"schema: 1\nmethod: landlock\nfilesystem: {{write: [$PROJECT]}}\ndegrade: [{degrade}]\n"
+    accept_gaps = ", ".join(f"{{feature: {name}, method: landlock, reason: x}}" for name in accepted)
+    text = f"schema: 1\nmethod: landlock\nfilesystem: {{write: [$PROJECT]}}\naccept_gaps: [{accept_gaps}]\n"
     entries = {name: HostEntry("directory") for name in ("/", "/h", "/h/p", "/h/p/.venv")}
     facts = HostFacts(os="linux", home="/h", project="/h/p", entries=entries, installation=("/h/p/.venv",))
     with pytest.raises(RenderError, match=r"landlock can't keep /h/p/\.venv .*pipx"):

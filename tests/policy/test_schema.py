@@ -47,7 +47,7 @@ def test_examples_fit(path: Path) -> None:
         {"credentials": {"shims": {"gh": {}}}},
         {"credentials": {"shims": {"gh": {"allow": [], "secrets": {"A": "ghp_x"}}}}},
         {"resources": {"pids": 0}},
-        {"degrade": [{"feature": "x", "method": "bwrap", "reason": "y"}]},
+        {"accept_gaps": [{"feature": "x", "method": "bwrap", "reason": "y"}]},
         {"macos": ["everything"]},
         [],
     ],
@@ -77,8 +77,17 @@ def test_every_key_that_may_be_absent_says_what_that_means() -> None:
         for key, described in definition["properties"].items()
         if key not in definition.get("required", ())
     }
-    sections = {".filesystem", ".network", ".process", ".environment", ".credentials", ".user", ".resources"}
-    exclusive = {".prefer", ".reason"}
+    sections = {
+        ".filesystem",
+        ".network",
+        ".process",
+        ".environment",
+        ".credentials",
+        ".user",
+        ".resources",
+        ".gvisor",
+    }
+    exclusive = {".methods", ".reason"}
     silent = {key for key, text in optional.items() if "Absent" not in text} - sections - exclusive
     assert silent == set()
 

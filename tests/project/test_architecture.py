@@ -283,7 +283,7 @@ def test_engines_are_driven_in_one_room() -> None:
         "process.run(engine, 'ps')",
         "process.start(self.engine, 'ps')",
         "process.run(*(self.engine, *words))",
-        "process.run(policy.outer, 'exec')",
+        "process.run(policy.gvisor_engine, 'exec')",
     ],
 )
 def test_a_second_adapter_of_an_engine_is_found(text: str) -> None:
@@ -314,7 +314,7 @@ def _first_word(argument: ast.expr) -> ast.expr:
 def _names_engine(word: ast.expr) -> bool:
     if isinstance(word, ast.Constant):
         return word.value in ENGINES
-    return ast.unparse(word).rpartition(".")[2] in {"engine", "outer"}
+    return ast.unparse(word).rpartition(".")[2] in {"engine", "gvisor_engine"}
 
 
 def test_git_is_started_in_two_rooms() -> None:

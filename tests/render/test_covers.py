@@ -125,7 +125,7 @@ def test_without_the_covers_each_can_be_made(project: Path, tmp_path: Path) -> N
 @pytest.mark.needs("bwrap", "git")
 def test_root_of_the_sandbox_makes_none_either(project: Path, tmp_path: Path) -> None:
     before = _tree(project)
-    launcher = _launcher(project, tmp_path / "out", f"{POLICY}process: {{privileged: true}}\n")
+    launcher = _launcher(project, tmp_path / "out", f"{POLICY}process: {{sandbox_root: true}}\n")
     result = _run(launcher, f"set -- '{project}'\n{ATTEMPTS}")
     assert (result.status, result.text) == (0, "works"), result.stderr
     assert _tree(project) == before

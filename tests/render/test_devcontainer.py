@@ -368,7 +368,7 @@ def test_a_time_must_be_given_up() -> None:
         RenderError, match=r"resources\.time .*: a development container runs for as long as it is"
     ):
         render(_policy(text), "devcontainer")
-    accepted = "degrade: [{feature: resources.time, method: docker, reason: a person closes it}]\n"
+    accepted = "accept_gaps: [{feature: resources.time, method: docker, reason: a person closes it}]\n"
     findings = render(_policy(text + accepted), "devcontainer").findings
     assert [each.accepted for each in findings if each.kind == "degraded"] == ["a person closes it"]
 
@@ -378,7 +378,7 @@ FLIPS = [
     "filesystem: {write: [$PROJECT], deny: [$PROJECT/closed]}",
     "filesystem: {write: [$PROJECT], read: [/srv]}",
     "network: {mode: host}",
-    "process: {privileged: true}",
+    "process: {sandbox_root: true}",
     "process: {seccomp: strict}",
     "environment: {set: {A: b}}",
     "user: {mapping: off}",

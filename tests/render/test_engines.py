@@ -191,7 +191,7 @@ def test_a_service_can_not_guard_a_repository_but_as_a_whole() -> None:
     [
         ("user: {mapping: off}", {"--user": None, "--userns": None}),
         ("user: {mapping: required}", {"--user": "1000:1000"}),
-        ("process: {privileged: true}", {"--user": "0:0", "--userns": None}),
+        ("process: {sandbox_root: true}", {"--user": "0:0", "--userns": None}),
         ("network: {mode: host}", {"--network": "host"}),
         ("network: {mode: proxy}", {"--network": None}),  # `launch` makes one, or refuses
         ("resources: {memory: 1GiB}", {"--memory": "1073741824b", "--memory-swap": "1073741824b"}),
@@ -214,7 +214,7 @@ def test_root_keeps_its_numbers() -> None:
 
 
 def test_capabilities_only_for_the_privileged() -> None:
-    words = _words(_artifacts("docker", "extends: []\nprocess: {privileged: true}\n"))
+    words = _words(_artifacts("docker", "extends: []\nprocess: {sandbox_root: true}\n"))
     added = [word.removeprefix("--cap-add=") for word in words if word.startswith("--cap-add=")]
     assert added == ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"]
     assert "--cap-drop=ALL" in words

@@ -159,7 +159,7 @@ def test_the_filter_is_ours(sandbox: Sandbox) -> None:
 
 def test_privileged(sandbox: Sandbox) -> None:
     """Root of the container, with what a program needs to become somebody else, and no more."""
-    policy = "process: {privileged: true}\n"
+    policy = "process: {sandbox_root: true}\n"
     assert sandbox.sh("id -u; grep NoNewPrivs: /proc/self/status | tr -cd 01", policy).text.split() == [
         "0",
         "0",

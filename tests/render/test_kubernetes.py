@@ -158,7 +158,7 @@ def test_images(image: str, reference: str, pull: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "methods", ["method: gvisor", "prefer: [kubernetes, gvisor]", "prefer: [gvisor, kubernetes]"]
+    "methods", ["method: gvisor", "methods: [kubernetes, gvisor]", "methods: [gvisor, kubernetes]"]
 )
 def test_gvisor_where_the_policy_names_it(methods: str) -> None:
     policy = Policy.from_text(f"extends: []\n{methods}\n").resolve(cluster_facts())

@@ -31,12 +31,12 @@ POLICIES = {
     "project": "extends: []\nfilesystem:\n  write: [$PROJECT]\n"
     f"  deny: [{PROJECT}/closed, {PROJECT}/secret.key]\n",
     "proxy": "extends: []\nnetwork: {mode: proxy, allow: [example.org]}\nresources: {memory: 64MiB}\n",
-    "gvisor": "extends: []\nprefer: [kubernetes, gvisor]\n",
+    "gvisor": "extends: []\nmethods: [kubernetes, gvisor]\n",
 }
 
 
 def _documents(text: str) -> dict[str, Json]:
-    return _of(cluster_policy(text) if "prefer" not in text else _gvisor(text))
+    return _of(cluster_policy(text) if "methods" not in text else _gvisor(text))
 
 
 def _gvisor(text: str) -> ResolvedPolicy:

@@ -50,7 +50,7 @@ FLIPS: dict[str, tuple[str, str]] = {
     "filesystem.tmp-shared": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], tmp: shared}"),
     "network.host": (BASE, f"{BASE}network: {{mode: host}}"),
     "network.unix-sockets": (BASE, f'{BASE}network: {{unix_sockets: ["${{SOCK}}"]}}'),
-    "process.privileged": (BASE, f"{BASE}process: {{privileged: true}}"),
+    "process.sandbox-root": (BASE, f"{BASE}process: {{sandbox_root: true}}"),
     "process.seccomp": (BASE, f"{BASE}process: {{seccomp: strict}}"),
     "environment.pass": (BASE, f"{BASE}environment: {{pass: [EDITOR]}}"),
     "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_enforced_is_refused_first() -> None:
     text = f"{BASE}resources: {{memory: 1GiB}}\n"
     with pytest.raises(RenderError, match=r"bwrap can't enforce resources\.memory \(memory, project sandbox"):
         render(_resolve(text), "bwrap")
-    accepted = "degrade: [{feature: resources.memory, method: bwrap, reason: the machine is small}]\n"
+    accepted = "accept_gaps: [{feature: resources.memory, method: bwrap, reason: the machine is small}]\n"
     rendered = render(_resolve(text + accepted), "bwrap")
     assert [str(each) for each in rendered.findings if each.kind == "degraded"] == [
         "bwrap: resources.memory is degraded: a limit for all processes together needs a control group, "

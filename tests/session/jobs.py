@@ -25,7 +25,7 @@ from session.test_run_containers import busybox_root
 NOBODY = 65534
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 ACCEPTED = ", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in LACKING)
-LANDLOCK = f"extends: []\ndegrade: [{ACCEPTED}]\n"
+LANDLOCK = f"extends: []\naccept_gaps: [{ACCEPTED}]\n"
 
 
 @dataclass(frozen=True)

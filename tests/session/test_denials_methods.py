@@ -17,8 +17,8 @@ from session.conftest import WAIT, Project
 
 INSIDE = Path(__file__).with_name("refused.py")
 ACCEPTED = ("filesystem.protect", "filesystem.attributes", "process.kernel")
-DEGRADE = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in ACCEPTED)
-LANDLOCK = f"schema: 1\nmethod: landlock\ndegrade: [{DEGRADE}]\n"
+ACCEPT_GAPS = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in ACCEPTED)
+LANDLOCK = f"schema: 1\nmethod: landlock\naccept_gaps: [{ACCEPT_GAPS}]\n"
 LANDLOCK_ALONE = f"{LANDLOCK}network: {{own_sockets: false}}\n"
 NO_SOCKETS = "schema: 1\nmethod: bwrap\nnetwork: {own_sockets: false}\n"
 LISTENER = 1 << 3

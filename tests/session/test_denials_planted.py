@@ -17,14 +17,14 @@ import interpreters
 import plantedcalls
 from session.conftest import Project
 
-DEGRADE = ", ".join(
+ACCEPT_GAPS = ", ".join(
     f"{{feature: {each}, method: landlock, reason: a test}}"
     for each in ("filesystem.protect", "filesystem.attributes", "process.kernel")
 )
 POLICIES = {
     "bwrap": "schema: 1\nmethod: bwrap\n",
     "no sockets": "schema: 1\nmethod: bwrap\nnetwork: {own_sockets: false}\n",
-    "landlock": f"schema: 1\nmethod: landlock\ndegrade: [{DEGRADE}]\n",
+    "landlock": f"schema: 1\nmethod: landlock\naccept_gaps: [{ACCEPT_GAPS}]\n",
 }
 SOCKETS = """
 import contextlib, socket

@@ -22,7 +22,7 @@ def _policy(project: Project, method: str) -> None:
     (project.root / "inside.py").write_bytes(INSIDE.read_bytes())
     accepted = ", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in LACKING)
     project.policy.write_text(
-        f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\ndegrade: [{accepted}]\n"
+        f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\naccept_gaps: [{accepted}]\n"
     )
 
 

@@ -36,7 +36,7 @@ def _policy(project: Project, shown: Path, more: str = "") -> None:
     accepted = ", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in LACKING)
     project.policy.write_text(
         f"schema: 1\nmethod: landlock\nfilesystem: {{read: [..., {shown}], write: [$PROJECT]}}\n"
-        f"degrade: [{accepted}]\n{more}"
+        f"accept_gaps: [{accepted}]\n{more}"
     )
 
 

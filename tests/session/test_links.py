@@ -17,7 +17,7 @@ from session.conftest import Project
 
 BASE = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
 ACCEPTED = (
-    "degrade: [{feature: filesystem.links, method: bwrap, reason: nobody here replaces links}]\n"
+    "accept_gaps: [{feature: filesystem.links, method: bwrap, reason: nobody here replaces links}]\n"
     "environment: {set: {GIT_CONFIG_NOSYSTEM: '1'}}\n"
 )
 
@@ -86,7 +86,7 @@ def test_what_leads_through_a_replaceable_link_is_refused(project: Project, case
     assert (project.root / name).readlink() != Path("/nowhere"), "the link was replaced from inside"
     assert ended.returncode == 125, ended.stderr
     assert f"leads through the link {project.root / name}".encode() in ended.stderr
-    assert b"degrade: [{feature: " in ended.stderr
+    assert b"accept_gaps: [{feature: " in ended.stderr
 
 
 @pytest.mark.needs("bwrap")

@@ -29,7 +29,7 @@ schema: 1
 method: landlock
 network: {{mode: none}}
 filesystem: {{read: [/usr, /etc], write: [$PROJECT, WRITE]}}
-degrade: [{", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in ACCEPTED)}]
+accept_gaps: [{", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in ACCEPTED)}]
 """
 
 

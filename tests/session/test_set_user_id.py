@@ -86,8 +86,8 @@ def test_one_that_is_there_already_is_named_when_it_was_changed(project: Project
 def test_under_landlock_none_of_the_hosts_files_becomes_one(project: Project, profile: str) -> None:
     """Landlock holds no modes: other ones can be changed of any file of this user's."""
     accepted = ("filesystem.protect", "filesystem.attributes", "process.kernel")
-    degrade = "".join(f"  - {{feature: {each}, method: landlock, reason: a test}}\n" for each in accepted)
-    text = f"schema: 1\nmethod: landlock\nprocess: {{seccomp: {profile}}}\ndegrade:\n{degrade}"
+    accept_gaps = "".join(f"  - {{feature: {each}, method: landlock, reason: a test}}\n" for each in accepted)
+    text = f"schema: 1\nmethod: landlock\nprocess: {{seccomp: {profile}}}\naccept_gaps:\n{accept_gaps}"
     project.policy.write_text(text)
     tool = project.home / "tool"
     tool.write_text("x")

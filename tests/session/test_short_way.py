@@ -45,7 +45,7 @@ def test_rendered_anew_for_another_answer_of_any_kind(project: Project) -> None:
     assert "before" in [rendered() for _ in range(4)]
 
 
-PREFERRED = "schema: 1\nprefer: [docker, bwrap]\nfilesystem: {write: [$PROJECT]}\n"
+PREFERRED = "schema: 1\nmethods: [docker, bwrap]\nfilesystem: {write: [$PROJECT]}\n"
 
 
 @pytest.mark.needs("docker")

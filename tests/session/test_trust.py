@@ -290,7 +290,7 @@ def test_words_are_not_given_from_inside(stranger: Project) -> None:
         f"  - {{feature: filesystem.{name}-elsewhere, method: bwrap, reason: x}}\n"
         for name in ("absent", "protect")
     )
-    stranger.policy.write_text(f"{HEAD}filesystem: {{write: [$HOME]}}\ndegrade:\n{lacks}")
+    stranger.policy.write_text(f"{HEAD}filesystem: {{write: [$HOME]}}\naccept_gaps:\n{lacks}")
     script = (
         'for d in "$HOME/.config/sandwright" "$HOME/.config/sandwright/trust"; do'
         ' mkdir -p "$d"; echo x >"$d/f" || echo kept; done; mv "$HOME/.config" "$HOME/.c" || echo stays'

@@ -74,7 +74,7 @@ def test_the_table(row: tuple[str, MappingHost, str, IdStrategy, InnerId, bool])
     ],
 )
 def test_what_may_gain_rights(method: str, engine: MappingHost, mode: str, expected: IdMapping) -> None:
-    assert mapping(method, engine, mode=mode, privileged=True) == expected  # type: ignore[arg-type]
+    assert mapping(method, engine, mode=mode, sandbox_root=True) == expected  # type: ignore[arg-type]
 
 
 def test_every_method_has_a_rung() -> None:

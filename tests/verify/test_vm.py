@@ -175,7 +175,7 @@ def test_root_inside_reaches_nothing_of_what_looks_after_it(sandbox: Made) -> No
 @pytest.mark.skipif(os.getuid() != 0, reason="rights inside take root")
 @pytest.mark.parametrize(("number", "status"), [("STOP", 3), ("KILL", 128 + signal.SIGKILL)])
 def test_root_with_rights_can_end_the_run_and_not_hold_it(sandbox: Made, number: str, status: int) -> None:
-    made = sandbox(f"{POLICY}process: {{privileged: true}}\n")
+    made = sandbox(f"{POLICY}process: {{sandbox_root: true}}\n")
     ended = _run(made, "sh", "-c", f"kill -{number} $PPID; sleep 1; exit 3")
     assert (ended.returncode, b"not permitted" in ended.stderr) == (status, False), ended.stderr
 
@@ -299,7 +299,7 @@ def test_what_needs_the_hosts_network_is_refused(text: str, refused: str, tmp_pa
     policy = resolver(f"schema: 1\nmethod: vm\n{text}\n", tmp_path / "project")(())
     with pytest.raises(RenderError, match=refused):
         check_expressible(policy, DECLARATION)
-    accepted = f"degrade: [{{feature: {refused}, method: vm, reason: a test}}]"
+    accepted = f"accept_gaps: [{{feature: {refused}, method: vm, reason: a test}}]"
     lenient = resolver(f"schema: 1\nmethod: vm\n{text}\n{accepted}\n", tmp_path / "project")(())
     arguments = next(each for each in registry.render(lenient, "vm").artifacts if each.name == "args").content
     assert b"--unshare-net" in arguments

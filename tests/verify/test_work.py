@@ -180,7 +180,7 @@ def test_a_restriction_less_turns_it_red() -> None:
 LANDLOCK = """\
 schema: 1
 method: landlock
-degrade:
+accept_gaps:
   - {feature: filesystem.protect, method: landlock, reason: a test}
   - {feature: filesystem.attributes, method: landlock, reason: a test}
   - {feature: process.kernel, method: landlock, reason: a test}

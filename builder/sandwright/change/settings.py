@@ -66,7 +66,7 @@ def _others(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[SettingChange]
     for name, before, after in (
         ("method", ", ".join(old.methods), ", ".join(new.methods)),
         ("image", old.image, new.image),
-        ("outer", old.outer, new.outer),
+        ("gvisor.engine", old.gvisor_engine, new.gvisor_engine),
         ("network.ca", old.network.ca, new.network.ca),
     ):
         if before != after:

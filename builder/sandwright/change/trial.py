@@ -141,8 +141,8 @@ class _Trial:
     def _untried(self, case: Case) -> str:
         """What this program makes no attempt of."""
         match case.question:
-            case "syscall" if any(each.process.privileged for each in self.policies):
-                return "with process.privileged no calls are attempted, as they would be root's"
+            case "syscall" if any(each.process.sandbox_root for each in self.policies):
+                return "with process.sandbox_root no calls are attempted, as they would be root's"
             case "syscall" if case.subject in _LEFT_OUT:
                 return "this call is not attempted, as it may end more than the probe"
             case "syscall" if case.subject not in numbers(self._abi()):

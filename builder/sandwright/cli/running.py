@@ -51,7 +51,7 @@ def request_of(
         named=bool(policy),
         method=method,
         presets=list(preset),
-        settings=[*set, *[f"outer={gvisor_engine}"] * bool(gvisor_engine)],
+        settings=[*set, *[f"gvisor.engine={gvisor_engine}"] * bool(gvisor_engine)],
         time=time,
         cidfile=cidfile,
         telemetry=telemetry,

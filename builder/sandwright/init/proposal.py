@@ -47,7 +47,7 @@ def proposal(project: ProjectFacts, choice: Choice) -> str:
         _environment(project),
         _seatbelt(project, choice),
         _resources(choice),
-        _degrade(project, choice),
+        _accepted_gaps(project, choice),
     ]
     return "\n".join("".join(f"{line}\n" for line in section) for section in map(list, sections) if section)
 
@@ -183,7 +183,7 @@ def _resources(choice: Choice) -> Iterator[str]:
         yield "  time: 8h"
 
 
-def _degrade(project: ProjectFacts, choice: Choice) -> Iterator[str]:
+def _accepted_gaps(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     """What the method lacks of what is proposed, each with the reason for accepting it."""
     lacking = {name: why for name, why in _asked(project).items() if not choice.can(name)}
     if not lacking:
@@ -192,7 +192,7 @@ def _degrade(project: ProjectFacts, choice: Choice) -> Iterator[str]:
         f"What {choice.method} can't do of this, accepted by name. Without its line each would be an error: "
         "take a line out where you don't agree."
     )
-    yield "degrade:"
+    yield "accept_gaps:"
     for feature, reason in lacking.items():
         yield f"  - feature: {feature}"
         yield f"    method: {choice.method}"

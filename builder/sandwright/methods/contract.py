@@ -15,7 +15,7 @@ from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.properties import Answers, Properties
 from sandwright.policy.declaration import Declaration
-from sandwright.policy.names import Outer
+from sandwright.policy.names import GvisorEngine
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.artifact import Artifact
@@ -104,14 +104,14 @@ class Method:
 class MethodVariant:
     """Another sandbox of a method under its own name, which no policy can give as its `method`.
 
-    `outer` is the value of the policy's field that asks for it, `none` where nothing does. A part that it
+    `engine` is the value of the policy's field that asks for it, `none` where nothing does. A part that it
     lacks is the method's, but for the backend: without one it is only rendered. Artifacts of its own are read
     back by `read_back` of its own, or not at all. One with `fallback` is taken where the method itself does
     not start; the text says how it differs. Its expected answers come before the method's.
     """
 
     parts: Parts
-    outer: Outer = "none"
+    engine: GvisorEngine = "none"
     fallback: str = ""
 
 

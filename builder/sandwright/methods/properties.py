@@ -44,8 +44,8 @@ class Properties:
     engine: bool = False
     """Its launcher is a client of the container engine of its name."""
 
-    outer: bool = False
-    """A policy's `outer` may put it into a container of an engine."""
+    outer_container: bool = False
+    """A policy's `gvisor.engine` may put it into a container of an engine."""
 
     own_account: bool = False
     """The command runs as an account of the project's own."""

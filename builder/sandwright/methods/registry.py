@@ -159,9 +159,9 @@ def expected(name: str) -> dict[str, Answers]:
 
 
 def placed(name: str, policy: ResolvedPolicy) -> str:
-    """The name of what runs a policy's method: the variant that the policy's `outer` asks for, or itself."""
-    variants = method(name).variants.items()
-    return next((variant for variant, each in variants if each.outer == policy.outer != "none"), name)
+    """The name of what runs a policy's method: the variant that `gvisor.engine` asks for, or itself."""
+    variants, engine = method(name).variants.items(), policy.gvisor_engine
+    return next((variant for variant, each in variants if each.engine == engine != "none"), name)
 
 
 def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
@@ -173,28 +173,28 @@ def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
 
 def artifacts(policy: ResolvedPolicy, name: str) -> tuple[Artifact, ...]:
     """The artifacts of a method or variant, whether it can enforce the policy or not. Raise like `render`."""
-    policy = _in_outer(policy, name)
+    policy = _in_engine(policy, name)
     return _with_parts(name).make_artifacts(with_kept_limits(policy, declaration(name)))
 
 
-def _in_outer(policy: ResolvedPolicy, name: str) -> ResolvedPolicy:
+def _in_engine(policy: ResolvedPolicy, name: str) -> ResolvedPolicy:
     """A policy for the engine that a variant is run in."""
-    outer = find(name)[2].outer
-    return replace(policy, outer=outer) if outer != "none" else policy
+    engine = find(name)[2].engine
+    return replace(policy, gvisor_engine=engine) if engine != "none" else policy
 
 
 def render(policy: ResolvedPolicy, name: str) -> Rendered:
     """The artifacts of a method or variant for a policy.
 
-    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
+    Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list,
     ArtifactsTooWide where the artifacts, read back, allow more than the policy; UsageError for a method that
     there isn't.
     """
-    in_outer = find(name)[2].outer != "none"
-    policy = _in_outer(policy, name)
+    in_engine = find(name)[2].engine != "none"
+    policy = _in_engine(policy, name)
     method_here = _with_parts(name)
     rendered = render_with(
-        policy, declaration(name), method_here.make_artifacts, name="" if in_outer else name
+        policy, declaration(name), method_here.make_artifacts, name="" if in_engine else name
     )
     if declaration(name).enforces and method_here.parts.read_back:
         read = method_here.read_artifacts(rendered, policy)

@@ -2,7 +2,7 @@
 
 `exact` is enforced as written. `stricter` is enforced, and less is possible than the policy allows; reports
 say what. `partly` is enforced, but for a case that the reason names and reports show. `cannot` is not
-enforced: the policy is refused, unless its `degrade` accepts it. `unused` is not about this method.
+enforced: the policy is refused, unless its `accept_gaps` lists it. `unused` is not about this method.
 """
 
 from __future__ import annotations

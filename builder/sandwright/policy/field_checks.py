@@ -75,7 +75,7 @@ def method(name: str, registered: Iterable[str]) -> str:
     return one_of(name, dict.fromkeys([*METHODS, *registered]), what="method")
 
 
-def preferred(names: tuple[str, ...]) -> tuple[str, ...]:
+def methods(names: tuple[str, ...]) -> tuple[str, ...]:
     """Methods to try in order: at least one, and none that enforces nothing."""
     if not names:
         raise ValueError("must name at least one method")

@@ -4,7 +4,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 
 | field                              | at least as strict as the floor means                                 |
 |------------------------------------|-----------------------------------------------------------------------|
-| method, prefer                     | only methods that the floor names; without any there, all but noop    |
+| method, methods                    | only methods that the floor names; without any there, all but noop    |
 | filesystem.read, write             | nothing outside these paths (see `sandwright.policy.path_limits`)     |
 | filesystem.deny, readonly, protect | they hold at every path inside                                        |
 | filesystem.git                     | a subset                                                              |
@@ -15,7 +15,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | network.expose                     | a subset                                                              |
 | network.ca                         | the same                                                              |
 | network.own_sockets                | false < true                                                          |
-| process.privileged                 | false < true                                                          |
+| process.sandbox_root               | false < true                                                          |
 | process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
 | environment.pass                   | each pattern, and each `${NAME}` in a path, is one of the floor's     |
@@ -24,8 +24,8 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | credentials.shims                  | no other programs; no other secrets; each command covered             |
 | user.mapping                       | required < auto < off                                                 |
 | resources                          | no greater limit                                                      |
-| image, outer                       | the same                                                              |
-| degrade                            | no other feature of a method                                          |
+| image, gvisor.engine               | the same                                                              |
+| accept_gaps                        | no other feature of a method                                          |
 
 A key that the floor doesn't have limits nothing.
 """
@@ -47,7 +47,7 @@ _ORDERS: Mapping[str, tuple[object, ...]] = {
     "filesystem.tmp": ("private", "shared"),
     "network.mode": ("none", "proxy", "host"),
     "network.own_sockets": (False, True),
-    "process.privileged": (False, True),
+    "process.sandbox_root": (False, True),
     "credentials.cloud": ("none", "readonly"),
     "user.mapping": ("required", "auto", "off"),
 }
@@ -84,9 +84,9 @@ def _looser(name: str, given: object, limit: Sourced[Any]) -> str:
 
 def _method_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     """Methods that the floor doesn't name; where it names none, noop, which would not enforce it."""
-    limits = [floor.values[name] for name in ("method", "prefer") if name in floor.values]
+    limits = [floor.values[name] for name in ("method", "methods") if name in floor.values]
     allowed = [method for limit in limits for method in _methods(limit.value)]
-    for name in ("method", "prefer"):
+    for name in ("method", "methods"):
         given = settings.values.get(name)
         for method in _methods(given.value) if given else ():
             if given and limits and method not in allowed:
@@ -96,7 +96,7 @@ def _method_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[
                 yield given.source, "noop enforces nothing, and there is a floor to enforce"
 
 
-def _methods(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - of `method` or of `prefer`
+def _methods(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - of `method` or of `methods`
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -133,7 +133,7 @@ _VALUES: Mapping[str, Callable[[str, Any, Any], bool]] = {
     "process.seccomp": _seccomp,
     "network.ca": _same,
     "image": _same,
-    "outer": _same,
+    "gvisor.engine": _same,
 }
 
 
@@ -151,7 +151,7 @@ def _equals(limit: object, given: object) -> bool:
     return limit == given
 
 
-def _accepts(limit: Any, given: Any) -> bool:  # noqa: ANN401 - entries of `degrade`
+def _accepts(limit: Any, given: Any) -> bool:  # noqa: ANN401 - entries of `accept_gaps`
     return (limit.feature, limit.method) == (given.feature, given.method)
 
 
@@ -162,7 +162,7 @@ _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "filesystem.git": _equals,
     "macos": _equals,
     "environment.pass": _pattern_covers,
-    "degrade": _accepts,
+    "accept_gaps": _accepts,
 }
 
 

@@ -9,7 +9,7 @@
 | restrictions | as below        | as below             | these too                                          |
 | entries      | as below        | as below             | these too; the same key anew; null takes one away  |
 
-`method` and `prefer` are one field: whichever a later layer names displaces both.
+`method` and `methods` are one field: whichever a later layer names displaces both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Way = Literal["value", "grants", "restrictions", "entries"]
 
 FIELDS: Mapping[str, Way] = {
     "method": "value",
-    "prefer": "value",
+    "methods": "value",
     "reason": "value",
     "filesystem.read": "grants",
     "filesystem.write": "grants",
@@ -46,7 +46,7 @@ FIELDS: Mapping[str, Way] = {
     "network.localhost": "grants",
     "network.expose": "grants",
     "network.ca": "value",
-    "process.privileged": "value",
+    "process.sandbox_root": "value",
     "process.seccomp": "value",
     "macos": "grants",
     "environment.pass": "grants",
@@ -60,8 +60,8 @@ FIELDS: Mapping[str, Way] = {
     "resources.files": "value",
     "resources.time": "value",
     "image": "value",
-    "outer": "value",
-    "degrade": "grants",
+    "gvisor.engine": "value",
+    "accept_gaps": "grants",
 }
 """Every field of a policy but `schema` and `extends`, and how layers come together in it."""
 
@@ -73,7 +73,7 @@ _PATHS = (
     "network.unix_sockets",
 )
 
-_CHOICE = ("method", "prefer", "reason")
+_CHOICE = ("method", "methods", "reason")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Merging:
                     entries[name] = Sourced(value, item.source)
 
     def _value(self, name: str, value: Sourced[Any]) -> None:
-        if name in ("method", "prefer"):
+        if name in ("method", "methods"):
             for other in _CHOICE:
                 self.values.pop(other, None)
         self.values[name] = value

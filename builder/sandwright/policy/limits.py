@@ -58,7 +58,7 @@ def _obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str) -> st
     if declaration.preset_limits:
         return declaration.preset_limits
     facts = policy.facts
-    groups = declaration.outer_control_groups.get(policy.outer, declaration.control_groups)
+    groups = declaration.outer_control_groups.get(policy.gvisor_engine, declaration.control_groups)
     if groups == "own":
         return ""
     if groups == "caller" and facts.uid != 0:

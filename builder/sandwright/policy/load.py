@@ -33,7 +33,7 @@ PROJECT_FILE = "sandbox.yaml"
 """The name of a project's own policy."""
 
 _SHIPPED = Path(__file__).parent / "presets"
-_SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "user", "resources")
+_SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "user", "resources", "gvisor")
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +277,8 @@ def _contradictions(parsed: Document) -> Iterator[Problem]:
     data = parsed.data
     if not isinstance(data, dict):
         return
-    if "method" in data and "prefer" in data:
-        yield _at_key(parsed, "prefer", "excludes method; name one method, or several in order")
+    if "method" in data and "methods" in data:
+        yield _at_key(parsed, "methods", "excludes method; name one method, or several in order")
     if data.get("method") == "noop" and not data.get("reason"):
         yield _at_key(
             parsed, "method", "noop enforces nothing and needs a reason: reason: why that is acceptable"

@@ -95,8 +95,8 @@ def _methods(
 
 
 def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    if policy.process.privileged and not any(each.process.privileged for each in allowed):
-        yield Loosening("lets programs gain rights: process.privileged")
+    if policy.process.sandbox_root and not any(each.process.sandbox_root for each in allowed):
+        yield Loosening("lets programs gain rights: process.sandbox_root")
     if policy.mapping == "off" and not any(each.mapping == "off" for each in allowed):
         yield Loosening("runs as the image's own user: user.mapping off")
     name = policy.process.seccomp
@@ -241,8 +241,8 @@ def _limits(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
 
 
 def _accepted(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
-    known = {(each.feature, each.method) for other in allowed for each in other.degrade}
-    for each in policy.degrade:
+    known = {(each.feature, each.method) for other in allowed for each in other.accept_gaps}
+    for each in policy.accept_gaps:
         if (each.feature, each.method) not in known:
             yield Loosening("does without", f"{each.feature} under {each.method}")
 

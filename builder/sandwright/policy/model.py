@@ -20,7 +20,7 @@ from typing import Annotated
 from sandwright.documents.model import ValueCheck
 from sandwright.policy import field_checks
 from sandwright.policy.hosts import ListedHost
-from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
+from sandwright.policy.names import CaSource, CloudMode, GvisorEngine, MappingMode, NetworkMode, TmpMode
 
 Reason = Annotated[str, ValueCheck(field_checks.reason, field_checks.REASON_SCHEMA)]
 Method = Annotated[str, ValueCheck(field_checks.method, field_checks.METHOD_SCHEMA, context=True)]
@@ -192,7 +192,7 @@ class NetworkSection:
 class ProcessSection:
     """What processes may do."""
 
-    privileged: bool | None = None
+    sandbox_root: bool | None = None
     """Whether programs may gain rights: sudo, set-uid programs, capabilities.
 
     Absent: as the layers below say; without any, false.
@@ -305,7 +305,20 @@ class ResourcesSection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DegradeSection:
+class GvisorSection:
+    """Settings of the method gvisor."""
+
+    engine: GvisorEngine | None = None
+    """Where gVisor runs.
+
+    `none`: on the host. `docker`, `podman`: in a hardened container of that engine, from the image `gvisor`,
+    so that the host needs no runsc, and limits hold without its root. Absent: as the layers below say;
+    without any, `none`.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptedGapSection:
     """A feature that a method can't enforce, accepted."""
 
     feature: FeatureName
@@ -326,12 +339,12 @@ class PolicyFile:
     """The version of this format. Absent: 1."""
 
     method: Method | None = None
-    """How the policy is enforced. Excludes `prefer`.
+    """How the policy is enforced. Excludes `methods`.
 
-    Absent: as the layers below say (`method` or `prefer`); it is never guessed. `noop` needs a `reason`.
+    Absent: as the layers below say (`method` or `methods`); it is never guessed. `noop` needs a `reason`.
     """
 
-    prefer: Annotated[tuple[Method, ...], ValueCheck(field_checks.preferred)] | None = None
+    methods: Annotated[tuple[Method, ...], ValueCheck(field_checks.methods)] | None = None
     """Methods in order; the first that works here is taken. `noop` can't be one of them. Not empty."""
 
     reason: Reason | None = None
@@ -389,15 +402,10 @@ class PolicyFile:
     Absent: as the layers below say; without any, `debian`. Methods without containers don't use it.
     """
 
-    outer: Outer | None = None
-    """Where gVisor itself runs; for that method only.
+    gvisor: GvisorSection | None = None
+    """Settings of the method gvisor."""
 
-    `none`: on the host. `docker`, `podman`: in a hardened container of that engine, from the image `gvisor`,
-    so that the host needs no runsc, and limits hold without its root. Absent: as the layers below say;
-    without any, `none`.
-    """
-
-    degrade: tuple[DegradeSection, ...] | None = None
+    accept_gaps: tuple[AcceptedGapSection, ...] | None = None
     """Grants: features whose lack is accepted, method by method.
 
     Absent: as the layers below say. Empty: none. Filled: these.

@@ -38,7 +38,7 @@ MappingMode = Literal["auto", "off", "required"]
 EngineName = Literal["docker", "podman"]
 """An engine that runs sandboxes."""
 
-Outer = Literal["none", "docker", "podman"]
+GvisorEngine = Literal["none", "docker", "podman"]
 
 SECCOMP_PROFILES = ("strict", "default", "build")
 """The syscall profiles with a name, each looser than the one before."""
@@ -125,7 +125,7 @@ FEATURES: Mapping[str, str] = {
     "network.expose": "servers inside are reached on listed ports of the host's localhost, and only there",
     "network.ca": "the host's certificates of authorities are trusted inside",
     "process.unprivileged": "no program gains rights",
-    "process.privileged": "sudo and capabilities work inside",
+    "process.sandbox-root": "sudo and capabilities work inside",
     "process.root": "when root runs it, root inside is root of a user namespace of its own",
     "process.kernel": "paths of /proc and /sys that describe the host and other processes can't be read",
     "process.seccomp": "system calls are filtered",
@@ -141,6 +141,6 @@ FEATURES: Mapping[str, str] = {
     "resources.files": "open files of a process",
     "resources.time": "wall-clock time of a run",
     "image": "the image that is run",
-    "outer": "gVisor runs in a container of its own",
+    "gvisor.engine": "gVisor runs in a container of its own",
 }
-"""What a policy can ask for and a method can lack, by the name that `degrade` and errors use."""
+"""What a policy can ask for and a method can lack, by the name that `accept_gaps` and errors use."""

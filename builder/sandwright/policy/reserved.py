@@ -77,7 +77,7 @@ def _ungranted(rule: PathRule) -> str:
 
 
 def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
-    """The grants among rules, without what takes something away again, which a policy may degrade."""
+    """The grants among rules, without what takes something away again, which a policy may accept."""
     return PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
 
 
@@ -105,8 +105,8 @@ def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: De
     for link, rule in links.items() if support.level == "cannot" else ():
         yield (
             f"{declaration.method} can't keep the link {link}, which leads to {rule.path} ({rule.why}), from "
-            f"being replaced: {support.reason}. Grant less, or put the directory itself there; degrade can't "
-            "accept this"
+            f"being replaced: {support.reason}. Grant less, or put the directory itself there; accept_gaps "
+            "does not apply"
         )
 
 
@@ -128,7 +128,7 @@ def _refusal(rule: PathRule, grants: PathRules, method: str, reason: str) -> str
     elsewhere = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
     return (
         f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{elsewhere}, or "
-        "take another method; degrade can't accept this"
+        "take another method; accept_gaps does not apply"
     )
 
 

@@ -24,8 +24,8 @@ from sandwright.policy.paths import ancestors, canonical, depth, followed, same_
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
+    AcceptedGap,
     Credentials,
-    Degrade,
     EnvironmentRules,
     Filesystem,
     Network,
@@ -83,8 +83,8 @@ def resolve(
         mapping=settings.value("user.mapping") or "auto",
         resources=_resources(settings, facts),
         image=settings.value("image") or "debian",
-        outer=settings.value("outer") or "none",
-        degrade=tuple(_degrade(settings)),
+        gvisor_engine=settings.value("gvisor.engine") or "none",
+        accept_gaps=tuple(_accepted_gaps(settings)),
         facts=facts,
         settings=settings,
     )
@@ -106,7 +106,7 @@ def _check_project(facts: HostFacts) -> None:
 
 def _methods(settings: MergedSettings) -> tuple[str, ...]:
     method = settings.value("method")
-    return (method,) if method else tuple(dict.fromkeys(settings.value("prefer") or ()))
+    return (method,) if method else tuple(dict.fromkeys(settings.value("methods") or ()))
 
 
 def _filesystem(
@@ -242,7 +242,7 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
     if placed:
         taken = (spelling.expanded(name, resolver.facts.variables),)
         name = placed[0]
-    return Process(privileged=bool(settings.value("process.privileged")), seccomp=name), taken
+    return Process(sandbox_root=bool(settings.value("process.sandbox_root")), seccomp=name), taken
 
 
 def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]) -> EnvironmentRules:
@@ -301,6 +301,6 @@ def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:
     )
 
 
-def _degrade(settings: MergedSettings) -> Iterator[Degrade]:
-    for item in settings.items("degrade"):
-        yield Degrade(item.value.feature, item.value.method, item.value.reason, item.source)
+def _accepted_gaps(settings: MergedSettings) -> Iterator[AcceptedGap]:
+    for item in settings.items("accept_gaps"):
+        yield AcceptedGap(item.value.feature, item.value.method, item.value.reason, item.source)

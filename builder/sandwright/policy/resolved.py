@@ -12,7 +12,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostIndex, HostPattern, ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
-from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
+from sandwright.policy.names import CaSource, CloudMode, GvisorEngine, MappingMode, NetworkMode, TmpMode
 from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical, is_inside
 from sandwright.policy.phrasing import quoted
@@ -80,7 +80,7 @@ class Network:
 class Process:
     """`seccomp` is the name of a profile, or the canonical path of a file."""
 
-    privileged: bool
+    sandbox_root: bool
     seccomp: str
 
 
@@ -133,7 +133,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Degrade:
+class AcceptedGap:
     """A feature that a method can't enforce, accepted."""
 
     feature: str
@@ -161,8 +161,8 @@ class ResolvedPolicy:
     mapping: MappingMode
     resources: Resources
     image: str
-    outer: Outer
-    degrade: tuple[Degrade, ...]
+    gvisor_engine: GvisorEngine
+    accept_gaps: tuple[AcceptedGap, ...]
     facts: HostFacts
     settings: MergedSettings = field(repr=False)
 

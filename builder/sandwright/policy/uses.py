@@ -14,7 +14,7 @@ from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.provenance import PolicySource
 from sandwright.policy.reserved import unheld
-from sandwright.policy.resolved import Degrade, ResolvedPolicy
+from sandwright.policy.resolved import AcceptedGap, ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.spelling import expanded
 
@@ -65,11 +65,11 @@ def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
 def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple[RenderFinding, ...]:
     """Everything that a method makes of a policy other than what it says.
 
-    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept, and each
-    of sandwright's own paths that it can't hold, which `degrade` never accepts.
+    Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list, and
+    each of sandwright's own paths that it can't hold, which `accept_gaps` never covers.
     """
     method = declaration.method
-    accepted = {each.feature: each for each in policy.degrade if each.method == method}
+    accepted = {each.feature: each for each in policy.accept_gaps if each.method == method}
     findings: list[RenderFinding] = []
     refused: list[str] = []
     gone = left_out(policy, declaration)
@@ -187,9 +187,9 @@ def _existing_parent(path: str, policy: ResolvedPolicy) -> str:
     return next((each for each in ancestors(path) if policy.facts.kind(each) is not None), "/")
 
 
-def _accepted(policy: ResolvedPolicy, declaration: Declaration, degrade: Degrade | None) -> str:
-    if degrade is not None:
-        return degrade.reason
+def _accepted(policy: ResolvedPolicy, declaration: Declaration, gap: AcceptedGap | None) -> str:
+    if gap is not None:
+        return gap.reason
     return policy.reason if not declaration.enforces and policy.methods == (declaration.method,) else ""
 
 
@@ -200,7 +200,7 @@ def _refusal(method: str, use: Use, support: Support) -> str:
 def _advice(method: str) -> str:
     return (
         "take another method, leave out what it can't do, or accept it: "
-        f"degrade: [{{feature: …, method: {method}, reason: …}}]"
+        f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 
 
@@ -275,11 +275,11 @@ def _sockets(policy: ResolvedPolicy) -> Iterator[Use]:
 
 
 def _others(policy: ResolvedPolicy) -> Iterator[Use]:
-    right = "privileged" if policy.process.privileged else "unprivileged"
-    yield Use(f"process.{right}", "privileged", policy.source("process.privileged"))
+    right = "sandbox-root" if policy.process.sandbox_root else "unprivileged"
+    yield Use(f"process.{right}", "sandbox_root", policy.source("process.sandbox_root"))
     if policy.facts.uid == 0 and policy.facts.os == "linux":
-        yield Use("process.root", "run by root", policy.source("process.privileged"))
-    yield Use("process.kernel", "/proc and /sys", policy.source("process.privileged"))
+        yield Use("process.root", "run by root", policy.source("process.sandbox_root"))
+    yield Use("process.kernel", "/proc and /sys", policy.source("process.sandbox_root"))
     yield Use("process.seccomp", f"seccomp: {policy.process.seccomp}", policy.source("process.seccomp"))
     if policy.macos:
         yield Use("macos", "macos", policy.source("macos"))
@@ -296,5 +296,5 @@ def _others(policy: ResolvedPolicy) -> Iterator[Use]:
         if getattr(policy.resources, name) is not None:
             yield Use(f"resources.{name}", name, policy.source(f"resources.{name}"))
     yield Use("image", f"image: {policy.image}", policy.source("image"))
-    if policy.outer != "none":
-        yield Use("outer", f"outer: {policy.outer}", policy.source("outer"))
+    if policy.gvisor_engine != "none":
+        yield Use("gvisor.engine", f"engine: {policy.gvisor_engine}", policy.source("gvisor.engine"))

@@ -59,7 +59,7 @@ def name_plan(policy: ResolvedPolicy) -> NamePlan:
     """
     network = policy.network
     hosts = [each.host for each in network.allow if ":" not in each.host and not each.host[-1].isdigit()]
-    if network.mode != "proxy" or policy.process.privileged or not hosts:
+    if network.mode != "proxy" or policy.process.sandbox_root or not hosts:
         return NamePlan()
     listed = {port for each in network.allow for port in each.ports or ()}
     ports = {port for port in listed | WEB_PORTS if port < _RIGHTS}

@@ -29,7 +29,7 @@ def backstop_plan(policy: ResolvedPolicy, *, root: Root, home: str = "") -> Back
     A filter from a file may let mounts be made, which Landlock never does. Where programs can gain rights
     (sudo in a container), nobody can restrict himself.
     """
-    may_gain = root == "image" and policy.process.privileged
+    may_gain = root == "image" and policy.process.sandbox_root
     if policy.process.seccomp not in SECCOMP_PROFILES or may_gain:
         return BackstopPlan()
     paths = [(grant, path) for path, grant in wall_grants(policy, root=root).items()]

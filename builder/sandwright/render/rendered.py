@@ -37,7 +37,7 @@ def render_with(
 ) -> Rendered:
     """A method's artifacts for a policy. `name` is that of a form of the method.
 
-    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept.
+    Raise RenderError that names each feature the method can't enforce and `accept_gaps` does not list.
     """
     findings = check_expressible(policy, declaration)
     artifacts = renderer(with_kept_limits(policy, declaration))

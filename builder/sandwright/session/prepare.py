@@ -254,7 +254,7 @@ def chosen(
     host = collect_host()
     methods = resolved.methods or (registry.proposed(host.os) if proposed else ())
     if not methods:
-        raise UsageError("the policy names no method: method: bwrap, or prefer: [gvisor, docker]")
+        raise UsageError("the policy names no method: method: bwrap, or methods: [gvisor, docker]")
     refused: list[str] = []
     for name in methods:
         earlier = len(refused)
@@ -375,7 +375,7 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
         write=tuple(rule.path for rule in rules if rule.kind == "write"),
         denied=sum(rule.kind == "deny" for rule in rules),
         seccomp=resolved.process.seccomp,
-        privileged=resolved.process.privileged,
+        privileged=resolved.process.sandbox_root,
         limits={name: value for name, value in given.items() if value is not None and name not in unset},
         degraded=tuple(each.use.feature for each in rendered.findings if each.kind in ("partly", "degraded")),
         stricter=tuple(each.use.feature for each in rendered.findings if each.kind == "stricter"),

@@ -61,7 +61,7 @@ def verify_policy(
 
 
 def decisive(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
-    """Of a policy's methods those that have to be proved: with `prefer` the one that `run` takes here."""
+    """Of a policy's methods those that have to be proved: with `methods` the one that `run` takes here."""
     if len(policy.methods) < 2:
         return tuple(methods)
     host = collect_host()

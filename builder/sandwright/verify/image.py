@@ -89,8 +89,8 @@ def provided(
 
 def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
     """What the engine needs whose container the sandbox is in."""
-    inside = registry.properties(method).outer and policy.outer != "none"
-    return registry.backend(policy.outer).environment(policy) if inside else {}
+    inside = registry.properties(method).outer_container and policy.gvisor_engine != "none"
+    return registry.backend(policy.gvisor_engine).environment(policy) if inside else {}
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
         yield _denied_later(runs)
     yield from _ends(runs)
     yield _ghosts(runs, before)
-    if runs.subject.properties.outer and runs.subject.policy.outer != "none":
+    if runs.subject.properties.outer_container and runs.subject.policy.gvisor_engine != "none":
         yield from outer(runs)
 
 

@@ -28,7 +28,7 @@ from sandwright.verify.work.prove import NOTE, ResolveAt, prove_work
 METHODS = registry.verifiable()
 """Our methods and forms that can be verified, those that others install apart.
 
-A method that has forms is on the host, or where the policy's `outer` says.
+A method that has forms is on the host, or where the policy's `gvisor.engine` says.
 """
 
 ProveWork = Callable[[str, Sequence[str]], Iterator[ProbeOutcome]]
@@ -115,7 +115,7 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | 
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
     if properties.copies_project and (reason := _not_travelling(resolve, properties.copies_project)):
         return _untried(method, reason, Verdict.SKIPPED)
-    engine = registry.find(row)[2].outer
+    engine = registry.find(row)[2].engine
     if engine != "none":
         return _rendered(method, lambda: _in_container(resolve, method, own, engine, work))
     return _rendered(method, lambda: _with_work(prove(resolve, method), work))
@@ -142,7 +142,7 @@ def _in_container(
     resolve: Resolve, method: str, own: str, engine: str, work: ProveWork | None
 ) -> MethodProof:
     """The proof of a method in a container of an engine, under the name that was asked for."""
-    proof = _with_work(prove(around(resolve, engine), own), work, [f"outer={engine}"])
+    proof = _with_work(prove(around(resolve, engine), own), work, [f"gvisor.engine={engine}"])
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     notes = (f"{method}: gVisor in a container of {engine}", *proof.notes)
     return MethodProof(method, outcomes, notes, proof.weaker)
@@ -152,7 +152,7 @@ def around(resolve: Resolve, engine: str) -> Resolve:
     """The same in a container of an engine."""
 
     def resolved(settings: Sequence[str], *other: Callable[[MachineFacts], MachineFacts]) -> ResolvedPolicy:
-        return resolve([*settings, f"outer={engine}"], *other)
+        return resolve([*settings, f"gvisor.engine={engine}"], *other)
 
     return resolved
 

@@ -77,7 +77,7 @@ def outer(runs: Runs) -> Iterator[ProbeOutcome]:
 def _found(runs: Runs) -> _Seen | None:
     """The container of this session, once runsc has started more processes in it."""
     environment = runs.sandbox.environment
-    engine = EngineClient(runs.subject.policy.outer, environment)
+    engine = EngineClient(runs.subject.policy.gvisor_engine, environment)
     until = time.monotonic() + START
     while time.monotonic() < until:
         label = f"sandwright.session={environment[SESSION.name]}"

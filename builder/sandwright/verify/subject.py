@@ -72,7 +72,8 @@ class ProofSubject:
         """The engine whose container the sandbox is, or is in; empty for none."""
         if self.properties.engine:
             return self.method
-        return self.policy.outer if self.properties.outer and self.policy.outer != "none" else ""
+        around = self.policy.gvisor_engine if self.properties.outer_container else "none"
+        return "" if around == "none" else around
 
     @property
     def owner(self) -> int:

@@ -47,7 +47,7 @@ COMMANDS = (
             Option(
                 "gvisor-engine",
                 "ENGINE",
-                "run gVisor in a container of docker or podman (same as --set outer=ENGINE)",
+                "run gVisor in a container of docker or podman (same as --set gvisor.engine=ENGINE)",
                 retired=("outer",),
             ),
             SET,

@@ -62,7 +62,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
         if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
             bwrap.remount_read_only(mount.target)
     for placeholder in plan.placeholders:
-        if placeholder.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
+        if placeholder.entry == "directory" and policy.process.sandbox_root:  # to whom the mode says nothing
             bwrap.remount_read_only(placeholder.path)
     bwrap.chdir(start_directory(policy, plan))
     bwrap.environment({**authority_environment(policy), **sandbox_environment(policy)}.items())
@@ -76,13 +76,13 @@ def _namespaces(policy: ResolvedPolicy, bwrap: BwrapArguments) -> None:
         bwrap.unshare("net")
     bwrap.supervise().hostname(load_baseline().hostname)  # the filter refuses TIOCSTI besides
     bwrap.seccomp(BPF).drop_capabilities()
-    if policy.process.privileged:
+    if policy.process.sandbox_root:
         bwrap.user(0, 0).add_capabilities(_capabilities(policy))
 
 
 def _capabilities(policy: ResolvedPolicy) -> tuple[str, ...]:
     """What root of the sandbox can do there: never CAP_SYS_ADMIN, which takes mounts away."""
-    return load_baseline().capabilities["init" if policy.process.privileged else "none"]
+    return load_baseline().capabilities["init" if policy.process.sandbox_root else "none"]
 
 
 def _mount(mount: Mount, bwrap: BwrapArguments) -> None:

@@ -38,7 +38,7 @@ DECLARATION = Declaration(
         "network.expose": Support("exact", reasons.PORTS),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact"),
-        "process.privileged": Support("stricter", "root of a user namespace has no rights outside it"),
+        "process.sandbox-root": Support("stricter", "root of a user namespace has no rights outside it"),
         "process.root": Support("exact"),
         "process.kernel": Support("exact", reasons.KERNEL_AT_RENDERING),
         "process.seccomp": Support("exact"),
@@ -56,7 +56,7 @@ DECLARATION = Declaration(
         "resources.files": Support("exact"),
         "resources.time": Support("exact", reasons.BY_LAUNCHER),
         "image": Support("unused", reasons.HOST_ROOT),
-        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+        "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
     unreported={

@@ -20,7 +20,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("partly", reasons.MASKS),
         "process.seccomp": Support("exact"),
         "resources.pids": Support("exact", reasons.FIRST_PROCESS),
-        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+        "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     control_groups="daemon",
     unreported={

@@ -10,7 +10,7 @@ METHOD = Method(
         root="image",
         needs_image=True,
         own_kernel=True,
-        outer=True,
+        outer_container=True,
         unpacked_image=True,
         shims=True,
         placeholders=True,
@@ -36,10 +36,10 @@ METHOD = Method(
     ),
     variants={
         "gvisor-docker": MethodVariant(
-            Parts(backend="sandwright.methods.gvisor.outer.backend:DockerGvisor"), outer="docker"
+            Parts(backend="sandwright.methods.gvisor.outer.backend:DockerGvisor"), engine="docker"
         ),
         "gvisor-podman": MethodVariant(
-            Parts(backend="sandwright.methods.gvisor.outer.backend:PodmanGvisor"), outer="podman"
+            Parts(backend="sandwright.methods.gvisor.outer.backend:PodmanGvisor"), engine="podman"
         ),
     },
 )

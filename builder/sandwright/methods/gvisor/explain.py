@@ -15,7 +15,7 @@ from sandwright.render.rendered import Rendered
 def read_gvisor(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     """The container that runsc makes. Its mounts name paths of the host, also within an outer container."""
     read = read_runsc(rendered, policy)
-    if policy.outer == "none":
+    if policy.gvisor_engine == "none":
         return read
     return replace(read, mounts=tuple((_on_the_host(mount), at) for mount, at in read.mounts))
 

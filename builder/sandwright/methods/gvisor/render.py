@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sandwright.errors import RenderError
-from sandwright.methods.gvisor.outer.render import render_outer
+from sandwright.methods.gvisor.outer.render import render_in_engine
 from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.runtime_spec.render import render_runtime
 from sandwright.policy.resolved import ResolvedPolicy
@@ -11,13 +11,13 @@ from sandwright.render.artifact import Artifact
 
 
 def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """What `render_runtime` makes for runsc, and for a policy with `outer` what `render_outer` makes.
+    """What `render_runtime` makes for runsc, and for one with `gvisor.engine` what `render_in_engine` makes.
 
     With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
     has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
     """
-    if policy.outer != "none":
-        return render_outer(policy)
+    if policy.gvisor_engine != "none":
+        return render_in_engine(policy)
     refuse_few_threads(policy, "gVisor")
     _refuse_special_files(policy)
     return render_runtime(policy, gvisor=True)

@@ -17,7 +17,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("exact"),
         "process.seccomp": Support("exact", "with --oci-seccomp; a refusal is EPERM or ENOSYS"),
         "resources.pids": Support("stricter", "the threads of runsc itself are counted too"),
-        "outer": Support("exact"),
+        "gvisor.engine": Support("exact"),
     },
     control_groups="caller",
     outer_control_groups={"docker": "daemon"},

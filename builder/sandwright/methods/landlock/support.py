@@ -57,7 +57,7 @@ DECLARATION = Declaration(
             "cannot", f"{PORTS}: others than the host's localhost would reach the server, too"
         ),
         "process.unprivileged": Support("exact"),
-        "process.privileged": Support("stricter", "no program gains rights, and root has no capabilities"),
+        "process.sandbox-root": Support("stricter", "no program gains rights, and root has no capabilities"),
         "process.root": Support("partly", reasons.COMMAND_IS_ROOT),
         "process.kernel": Support(
             "cannot",
@@ -78,7 +78,7 @@ DECLARATION = Declaration(
         "resources.files": Support("exact"),
         "resources.time": Support("exact", reasons.BY_LAUNCHER),
         "image": Support("unused", reasons.HOST_ROOT),
-        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+        "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     mounts=False,
     preset_limits=reasons.PROCESSES_OUTSIDE,

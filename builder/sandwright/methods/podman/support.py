@@ -19,7 +19,7 @@ DECLARATION = Declaration(
         "process.kernel": Support("exact"),
         "process.seccomp": Support("exact"),
         "resources.pids": Support("exact", reasons.FIRST_PROCESS),
-        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+        "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     control_groups="caller",
     unreported={

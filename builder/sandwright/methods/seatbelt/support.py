@@ -46,7 +46,7 @@ DECLARATION = Declaration(
         "network.expose": Support("exact", "the sandbox may listen there itself"),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact", "set-id programs can't be executed"),
-        "process.privileged": Support("stricter", "set-id programs can't be executed"),
+        "process.sandbox-root": Support("stricter", "set-id programs can't be executed"),
         "process.root": Support("partly", "macOS has no user namespaces"),
         "process.kernel": Support("unused", reasons.MACOS_KERNEL),
         "process.seccomp": Support("unused", reasons.SECCOMP_IS_LINUX),
@@ -64,7 +64,7 @@ DECLARATION = Declaration(
             "cannot", "a process that has left its parents is not ended with them on macOS"
         ),
         "image": Support("unused", reasons.HOST_ROOT),
-        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+        "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     mounts=False,
     unreported={

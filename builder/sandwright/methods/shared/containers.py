@@ -38,7 +38,7 @@ SUPPORT: Mapping[str, Support] = {
     "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
     "network.ca": Support("exact", reasons.HOSTS_AUTHORITIES),
     "process.unprivileged": Support("exact"),
-    "process.privileged": Support("exact"),
+    "process.sandbox-root": Support("exact"),
     "macos": Support("unused", reasons.FRAGMENTS),
     "environment.pass": Support("exact"),
     "environment.set": Support("exact"),

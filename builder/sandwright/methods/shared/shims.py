@@ -111,9 +111,10 @@ def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:
         )
     if method in CONTAINERS and policy.facts.os == "darwin":
         return f"{method} runs in a virtual machine on macOS, which has no way to a Unix socket of the host"
-    if method == "docker" and policy.process.privileged and policy.mapping != "required" and policy.facts.uid:
+    as_root = policy.process.sandbox_root and policy.mapping != "required"
+    if method == "docker" and as_root and policy.facts.uid:
         return (
-            "with process.privileged, docker runs as root, whom the bridge turns away: it serves its owner "
+            "with process.sandbox_root, docker runs as root, whom the bridge turns away: it serves its owner "
             "only"
         )
     if method in _ENGINES and policy.mapping == "off":

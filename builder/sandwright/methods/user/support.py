@@ -40,7 +40,7 @@ DECLARATION = Declaration(
         "network.expose": Support("exact", reasons.PORTS_BY_ROOT),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact"),
-        "process.privileged": Support("stricter", reasons.ACCOUNT_RIGHTS),
+        "process.sandbox-root": Support("stricter", reasons.ACCOUNT_RIGHTS),
         "process.root": Support("exact", reasons.ACCOUNT_IS_NOT_ROOT),
         "process.kernel": Support("exact", reasons.KERNEL_AT_RENDERING),
         "process.seccomp": Support("exact"),
@@ -58,7 +58,7 @@ DECLARATION = Declaration(
         "resources.files": Support("exact"),
         "resources.time": Support("exact", reasons.BY_LAUNCHER),
         "image": Support("unused", reasons.HOST_ROOT),
-        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+        "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },
     preset_limits=reasons.PROCESSES_OUTSIDE,
     unreported={

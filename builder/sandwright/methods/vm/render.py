@@ -53,7 +53,7 @@ def render_vm(
     without_host = BwrapArguments().unshare("net") if policy.network.mode == "host" else BwrapArguments()
     arguments = without_host.add(*bwrap_arguments(policy, plan)).words
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
-    capabilities = load_baseline().capabilities["init" if policy.process.privileged else "none"]
+    capabilities = load_baseline().capabilities["init" if policy.process.sandbox_root else "none"]
     files = (
         Artifact("args", content, "bubblewrap's arguments, for --args"),
         Artifact("seccomp.bpf", kernel_filter(policy), "the filter of the kernel's process, for --seccomp"),

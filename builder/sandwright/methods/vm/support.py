@@ -25,7 +25,7 @@ _OWN: dict[str, Support] = {
     "network.own-sockets": Support("exact", "they are of the kernel inside"),
     "network.localhost": Support("exact", CARRIED),
     "network.expose": Support("exact", CARRIED),
-    "process.privileged": Support("stricter", "capabilities of the kernel inside; no set-user-id program"),
+    "process.sandbox-root": Support("stricter", "capabilities of the kernel inside; no set-user-id program"),
     "process.root": Support(
         "exact", "root of the kernel inside, whose own process is root of a user namespace at most"
     ),
@@ -45,7 +45,7 @@ _LANDLOCK: dict[str, Support] = {
         "who takes the kernel inside over sees names, sizes and times of all files, and the arguments of "
         "other processes, as there are no namespaces around it",
     ),
-    "process.privileged": Support("stricter", "root inside has no capabilities"),
+    "process.sandbox-root": Support("stricter", "root inside has no capabilities"),
     "process.root": Support(
         "partly", "root of the kernel inside, whose own process is uid 0 of the host, without capabilities"
     ),

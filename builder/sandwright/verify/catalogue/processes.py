@@ -23,7 +23,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         return
     yield from _inside(subject)
     yield from _root(subject)
-    if not subject.policy.process.privileged:
+    if not subject.policy.process.sandbox_root:
         yield from _rights(subject)
     yield from _mounts(subject)
     yield from _namespaces()
@@ -74,7 +74,7 @@ def _root(subject: ProofSubject) -> Iterator[Probe]:
             "root inside is root of a user namespace of its own",
             ProbeStep(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
         )
-    elif subject.properties.engine and not subject.policy.process.privileged:
+    elif subject.properties.engine and not subject.policy.process.sandbox_root:
         yield _probe(
             "root",
             "the command is uid 0 of the host, and has no capability",

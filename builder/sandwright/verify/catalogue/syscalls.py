@@ -102,7 +102,7 @@ _FAMILIES: Mapping[str, tuple[int, int, int]] = {
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family: none where a filter is Linux' and the sandbox is not."""
-    if not subject.linux or subject.policy.process.privileged:
+    if not subject.linux or subject.policy.process.sandbox_root:
         return
     if subject.policy.process.seccomp not in SECCOMP_PROFILES:
         reason = (

@@ -1,6 +1,6 @@
-"""gVisor in a container of its own (`outer` in a policy), and the search for what that container needs.
+"""gVisor in a container of its own (`gvisor.engine`), and the search for what that container needs.
 
 `container.outer_container` starts a container that stays and holds many sandboxes, and gives them by name:
 create, start, exec, kill, delete, or `run` in one go. One run of a policy doesn't need it: that is
-`sandwright run` with `outer` in the policy.
+`sandwright run` with `gvisor.engine` in the policy.
 """

@@ -1,4 +1,4 @@
-"""gVisor in a container of its own (`outer` in a policy): runsc in a hardened container of an engine."""
+"""gVisor with `gvisor.engine`: runsc in a hardened container of an engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FILES = ("etc/hosts", "etc/resolv.conf", "etc/passwd", "etc/group")
 
 
 def engine_backend(name: str) -> EngineBackend:
-    """The backend of the engine that `outer` names."""
+    """The backend of the engine that `gvisor.engine` names."""
     return Docker() if name == "docker" else Podman()
 
 
@@ -47,14 +47,14 @@ def engine_backend(name: str) -> EngineBackend:
 class OuterGvisor(Launched):
     """gVisor in an engine's container: a method of its own to who tries it out and starts it.
 
-    In a policy it is `method: gvisor` with `outer`.
+    In a policy it is `method: gvisor` with `gvisor.engine`.
     """
 
     engine: EngineName
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """As gVisor, in this engine's container."""
-        return render_with(replace(policy, outer=self.engine), DECLARATION, render_gvisor)
+        return render_with(replace(policy, gvisor_engine=self.engine), DECLARATION, render_gvisor)
 
     def programs(self) -> Sequence[str]:
         """Those of the engine; runsc is the image's."""

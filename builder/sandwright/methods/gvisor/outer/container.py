@@ -118,7 +118,7 @@ def outer_container(
     image: str = IMAGE,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[OuterContainer]:
-    """Start the container that a policy's `outer` asks for, for the length of a `with`.
+    """Start the container that `gvisor.engine` asks for, for the length of a `with`.
 
     `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
     that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
@@ -127,7 +127,7 @@ def outer_container(
     need those are read-only instead. Raise HostError when the container can't be started, RenderError like
     rendering.
     """
-    name, container = policy.outer, f"{PREFIX}{uuid.uuid4().hex}"
+    name, container = policy.gvisor_engine, f"{PREFIX}{uuid.uuid4().hex}"
     with scratch_directory() as scratch, recorded(name, container):
         own = {**base_environment(), **client_environment(), **engine_backend(name).settings(collect_host())}
         environment = own if environment is None else environment
@@ -168,7 +168,7 @@ def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant |
     yield f"--security-opt=seccomp={scratch}/seccomp.json"
     root = os.geteuid() == 0
     yield from (word for word in options.words if not (root and word == _KEEP_ID))
-    if policy.outer == "podman":
+    if policy.gvisor_engine == "podman":
         yield from own_limits()
     yield mount_argument("type=bind", "readonly", f"src={rootfs}", "dst=/sandwright/rootfs")
     for name in options.files.keys() - {"seccomp.json"}:

@@ -19,8 +19,7 @@ from sandwright.errors import RenderError
 from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, container
-from sandwright.methods.shared.engine.plan import Outer as OuterPlan
-from sandwright.methods.shared.engine.plan import engine_launcher, engine_plan
+from sandwright.methods.shared.engine.plan import OuterPlan, engine_launcher, engine_plan
 from sandwright.methods.shared.engine.render import account_files, host_files, proxy_files
 from sandwright.methods.shared.runtime_spec.render import (
     IMAGE_DIRECTORIES,
@@ -28,7 +27,7 @@ from sandwright.methods.shared.runtime_spec.render import (
     root_accounts,
     runtime_config,
 )
-from sandwright.policy.names import EngineName, Outer
+from sandwright.policy.names import EngineName, GvisorEngine
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact, json_text
@@ -80,8 +79,8 @@ def grant(*, rootless: bool) -> Grant:
     return Grant(held, profile(data["seccomp"][mode]), data["proc"][mode]["masked"])
 
 
-def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple[Artifact, ...]:
-    """The artifacts for a policy whose `outer` names an engine.
+def render_in_engine(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple[Artifact, ...]:
+    """The artifacts for a policy whose `gvisor.engine` names an engine.
 
     `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
     `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
@@ -92,7 +91,7 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
     plan = mount_plan(policy, root="image")
     document = inner_config(policy, plan)
     points = list(_points(document))
-    made = outer_container(policy, plan, _engine(policy.outer), given, private=_private(document))
+    made = outer_container(policy, plan, _engine(policy.gvisor_engine), given, private=_private(document))
     config = Artifact("config.json", _json(document).encode("utf-8", "surrogateescape"), _CONFIG)
     files = (
         config,
@@ -140,7 +139,7 @@ def outer_options(policy: ResolvedPolicy, *, given: Grant | None = None) -> Opti
     _check(policy)
     plan = plan_without_covers(policy, root="image")
     document = inner_config(policy, plan)
-    made = outer_container(policy, plan, _engine(policy.outer), given, private=_private(document))
+    made = outer_container(policy, plan, _engine(policy.gvisor_engine), given, private=_private(document))
     files = {"config.json": _json(document), "seccomp.json": json_text(given.filter())}
     words = [word for word in _words(made, given) if word not in ("--rm", "--interactive")]
     encoded = {name: text.encode("utf-8", "surrogateescape") for name, text in files.items()}
@@ -172,10 +171,10 @@ def _check(policy: ResolvedPolicy) -> None:
 _CONFIG = "the sandbox's configuration (OCI runtime-spec), for runsc"
 
 
-def _engine(outer: Outer) -> EngineName:
-    if outer == "none":
+def _engine(engine: GvisorEngine) -> EngineName:
+    if engine == "none":
         raise AssertionError("there is no outer container to render")
-    return outer
+    return engine
 
 
 def outer_container(

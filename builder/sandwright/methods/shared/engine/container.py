@@ -98,8 +98,8 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Co
         user=user,
         account=account,
         keep_id=engine == "podman" and policy.facts.uid != 0 and user not in (None, (0, 0)),
-        capabilities=load_baseline().capabilities["init" if policy.process.privileged else "none"],
-        gains_rights=policy.process.privileged,
+        capabilities=load_baseline().capabilities["init" if policy.process.sandbox_root else "none"],
+        gains_rights=policy.process.sandbox_root,
         network=_network(policy),
         proxied=policy.network.mode == "proxy",
         hostname=load_baseline().hostname,
@@ -157,7 +157,7 @@ def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:
 def _user(policy: ResolvedPolicy, engine: EngineName) -> tuple[int, int] | None:
     """Root inside for what may gain rights, which is the caller already where Podman runs without root."""
     facts = policy.facts
-    if policy.process.privileged and (policy.mapping != "required" or engine == "podman"):
+    if policy.process.sandbox_root and (policy.mapping != "required" or engine == "podman"):
         return None if policy.mapping == "off" else (0, 0)
     return None if policy.mapping == "off" else (facts.uid, facts.gid)
 

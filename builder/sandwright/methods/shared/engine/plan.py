@@ -31,7 +31,7 @@ from sandwright.render.mounts import MountPlan
 
 
 @dataclass(frozen=True)
-class Outer:
+class OuterPlan:
     """What gVisor's launcher does besides, in a container of an engine.
 
     `image` is that of the root which is shown to the container, `points` what is mounted on in it; `command`
@@ -45,7 +45,7 @@ class Outer:
 
 
 def engine_plan(
-    policy: ResolvedPolicy, plan: MountPlan, made: Container, options: Iterable[str], outer: Outer | None
+    policy: ResolvedPolicy, plan: MountPlan, made: Container, options: Iterable[str], outer: OuterPlan | None
 ) -> LaunchPlan:
     """What the launcher of a container does. Raise RenderError for what it can't be told."""
     base = common_plan(policy, plan, "engine")

@@ -96,7 +96,7 @@ ASKING = "asking.json"
 
 def _asking(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """The same filter with questions for refusals, and BPF by which the launcher answers them."""
-    held = load_baseline().capabilities["init" if policy.process.privileged else "none"]
+    held = load_baseline().capabilities["init" if policy.process.sandbox_root else "none"]
     found = asking_filter(policy, host_sockets=policy.network.mode == "host", caps=held)
     if found is not None:
         yield json_artifact(ASKING, found[0], "the filter, which asks the launcher where it refuses")
@@ -145,8 +145,8 @@ def runtime_config(
 
 def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
     """Root of a user namespace where the caller is not root: one id is what can be mapped without help."""
-    privileged = policy.process.privileged
-    held = sorted(baseline.capabilities["init" if privileged else "none"])
+    gains_rights = policy.process.sandbox_root
+    held = sorted(baseline.capabilities["init" if gains_rights else "none"])
     default = {} if policy.environment.passes("PATH") else {"PATH": baseline.path}
     environment = {**default, **sandbox_environment(policy)}
     return {
@@ -157,7 +157,7 @@ def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
         "cwd": _start(policy),
         "capabilities": {"bounding": held, "effective": held, "permitted": held},
         "rlimits": list(_rlimits(policy.resources, baseline)),
-        "noNewPrivileges": not privileged,
+        "noNewPrivileges": not gains_rights,
     }
 
 
@@ -283,7 +283,7 @@ def _linux(
     host, rootless = policy.network.mode == "host", policy.facts.uid != 0
     shared = _shares_sys(policy, gvisor=gvisor)
     kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
-    held = baseline.capabilities["init" if policy.process.privileged else "none"]
+    held = baseline.capabilities["init" if policy.process.sandbox_root else "none"]
     linux: dict[str, Any] = {
         "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ()), *masked],
         "namespaces": [{"type": kind} for kind in kinds],
