@@ -278,6 +278,24 @@ def test_the_options_of_a_run_need_no_word(stranger: Project) -> None:
     assert (found.returncode, found.stderr) == (0, b"")
 
 
+def test_a_name_of_the_last_release_needs_the_same_word(stranger: Project) -> None:
+    """As for the new name, and the word for one spelling is that for the other: they say the same."""
+    old, new = (f"{HEAD}process: {{{key}: true}}\n" for key in ("privileged", "sandbox_root"))
+    stranger.policy.write_text(old)
+    refused = stranger.run("true")
+    assert refused.returncode == 125
+    assert b"lets programs gain rights: process.sandbox_root" in refused.stderr
+    assert refused.stderr.count(b"sandbox.yaml:3:11: `process.privileged` is now `process.sandbox_root`") == 1
+    assert stranger.sandwright("trust", "--yes").returncode == 0
+    for text in (old, new, old):
+        stranger.policy.write_text(text)
+        ended = stranger.run("true")
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stderr.count(b" is now ") == (text == old)
+    stranger.policy.write_text(old.replace("true", "true, seccomp: build"))
+    assert stranger.run("true").returncode == 125
+
+
 def test_an_option_does_not_lend_its_word(stranger: Project) -> None:
     stranger.policy.write_text(HEAD + "filesystem: {read: [/]}\n")
     assert stranger.run("true").returncode == 0

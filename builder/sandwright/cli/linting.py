@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -89,7 +90,9 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
     Where the policy can't be resolved on this host, a warning with the reason.
     """
-    policy = load_policy(request_for(file))
+    with warnings.catch_warnings(record=True) as retired:
+        policy = load_policy(request_for(file))
+    yield from (("warning", one_line(str(each.message))) for each in retired)
     if facts:
         yield from _unenforced(policy.resolve(read_facts(facts, policy)))
         return

@@ -12,6 +12,7 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS, command_of
 from sandwright.errors import UsageError
 from sandwright.lazy import load
+from sandwright.policy.retired_keys import retired_warning
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]
@@ -29,11 +30,6 @@ class Parsed:
     words: list[str] = field(default_factory=list)
     help: bool = False
     warnings: list[str] = field(default_factory=list)
-
-
-def retired_warning(old: str, new: str) -> str:
-    """The warning for a name of an earlier release."""
-    return f"`{old}` is now `{new}`; the old name works for one more release"
 
 
 def find(name: str) -> Command:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import sandwright
 from sandwright.cli.commands.command import Command
 from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
-from sandwright.cli.parsing import HELP, Values, check, find, parse, retired_warning
+from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.errors import SandwrightError
+from sandwright.policy.retired_keys import RetiredNameWarning, retired_warning
 from sandwright.visible import one_line
 
 RUNNING = ("run", "fleet", "learn")
@@ -70,6 +72,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     An error of ours gives its message and exit code, Ctrl-C 130, SIGTERM 143. `run` handles its
     errors and signals itself.
     """
+    warnings.formatwarning = _format_warning
     try:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
@@ -119,6 +122,18 @@ class _Terminated(KeyboardInterrupt):
 
 def _terminate(_number: int, _frame: object) -> None:
     raise _Terminated
+
+
+_plain_format = warnings.formatwarning
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """What an author of a policy is warned of as a line of ours; other warnings as Python has them."""
+    if issubclass(category, RetiredNameWarning):
+        return f"sandwright: {one_line(str(message))}\n"
+    return _plain_format(message, category, filename, lineno, line)
 
 
 def _refused(error: SandwrightError, command: str) -> int:

@@ -19,6 +19,7 @@ from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.provenance import PolicySource
+from sandwright.policy.retired_keys import renamed
 from sandwright.questions import is_placeholder
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
@@ -40,7 +41,8 @@ _SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "
 class Layer:
     """One document that says part of a policy.
 
-    `file` is where it was read from, None for what has no file of its own in the host's tree.
+    `file` is where it was read from, None for what has no file of its own in the host's tree. `retired` warns
+    of names of the last release, which `document` no longer has.
     """
 
     kind: LayerKind
@@ -48,6 +50,7 @@ class Layer:
     policy: PolicyFile
     preset: str = ""
     file: str | None = None
+    retired: tuple[Problem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -230,16 +233,17 @@ def _shipped(name: str, *, kind: LayerKind) -> Layer:
 def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) -> Layer:
     parsed = parsed if parsed.data is not None else replace(parsed, data={})
     _refuse_later_version(parsed)
-    problems = [*_nulls(parsed), *_contradictions(parsed)]
+    parsed, retired, both = renamed(parsed)
+    problems = [*both, *_nulls(parsed), *_contradictions(parsed)]
     try:
         policy = decode(PolicyFile, parsed, context=tuple(methods))
     except DocumentError as error:
         told = {problem.field for problem in problems}
         found = [_about_home(problem) for problem in error.problems if problem.field not in told]
-        raise DocumentError(parsed.file, [*problems, *found]) from None
+        raise DocumentError(parsed.file, [*retired, *problems, *found]) from None
     if problems:
-        raise DocumentError(parsed.file, problems)
-    return Layer(kind, parsed, policy)
+        raise DocumentError(parsed.file, [*retired, *problems])
+    return Layer(kind, parsed, policy, retired=retired)
 
 
 def _about_home(problem: Problem) -> Problem:

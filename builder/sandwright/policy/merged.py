@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from sandwright.policy.load import Layer
 from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.retired_keys import RetiredNameWarning
 
 _ORDER = ("floor", "user", "project", "run")
 
@@ -66,9 +68,11 @@ class MergedPolicy:
     def from_layers(cls, layers: Sequence[Layer]) -> Self:
         """Bring layers together, in their order whatever that of the argument.
 
-        Raise DocumentError for what contradicts between them, and for attempts to loosen the floor.
+        Warn once in a process of names of the last release (`RetiredNameWarning`). Raise DocumentError for
+        what contradicts between layers, and for attempts to loosen the floor.
         """
         given = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
+        _warn_of_retired(given)
         own = [layer for layer in given if layer.kind == "floor"]
         below = [each for layer in own for each in _floor_presets(layer)]
         settings = _stacked(given)
@@ -138,6 +142,16 @@ def _stacked(given: Sequence[Layer]) -> MergedSettings:
     others = [layer for layer in given if layer.kind != "floor"]
     below = [each for layer in own for each in _floor_presets(layer)]
     return merged([load.built_in(), *load.presets(base(others)), *below, *given])
+
+
+_WARNED: dict[str | tuple[str, type[Warning], int], int] = {}
+
+
+def _warn_of_retired(layers: Iterable[Layer]) -> None:
+    for layer in layers:
+        file = layer.document.file
+        for each in layer.retired:
+            warnings.warn_explicit(each.render(file), RetiredNameWarning, file, each.line, registry=_WARNED)
 
 
 def _floor_presets(layer: Layer) -> tuple[Layer, ...]:
