@@ -261,7 +261,7 @@ static void become_second(void)
     close(line);
     do {
         ended = waitpid(-1, &status, WUNTRACED);
-        if (ended == second && WIFSTOPPED(status)) /* by root with rights (process.privileged) */
+        if (ended == second && WIFSTOPPED(status)) /* by root with rights (process.sandbox_root) */
             kill(second, SIGCONT);
     } while (ended != second || WIFSTOPPED(status));
     guest_end();
