@@ -65,8 +65,8 @@ def check_configuration(image: Image, contents: ImageContents) -> Iterator[Image
     """All findings of rules `config/…` and `secret/configuration`."""
     document, wrong = _typed(image.config, _DOCUMENT, "")
     config, inner = _typed(document.get("config") or {}, _CONFIG, "config.")
-    manifest, outer = _typed(image.manifest, {"annotations": _labelled}, "manifest.")
-    yield from (*wrong, *inner, *outer)
+    manifest, misfits = _typed(image.manifest, {"annotations": _labelled}, "manifest.")
+    yield from (*wrong, *inner, *misfits)
     environment = dict(each.partition("=")[::2] for each in config.get("Env") or ())
     yield from _user(config.get("User") or "", contents.tree)
     yield from _start(config, environment, contents.tree)
