@@ -153,5 +153,14 @@ class UsageError(SandwrightError):
     exit_code = 64
 
 
+class RetiredNameWarning(FutureWarning):
+    """A policy has a name that the next release does not read."""
+
+
+def retired_warning(old: str, new: str) -> str:
+    """The warning for a name of the last release: of a command, an option, or a key of a policy."""
+    return f"`{old}` is now `{new}`; the old name works for one more release"
+
+
 def _status_text(status: int) -> str:
     return f"ended by signal {-status}" if status < 0 else f"exit status {status}"

@@ -15,7 +15,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.document import field_name
-from sandwright.errors import DocumentError
+from sandwright.errors import DocumentError, RetiredNameWarning
 from sandwright.policy import load
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import FIELDS, MergedSettings
@@ -24,7 +24,7 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES
 from sandwright.policy.provenance import BUILT_IN
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.retired_keys import RETIRED_FEATURES, RETIRED_KEYS, RetiredNameWarning
+from sandwright.policy.retired_keys import RETIRED_FEATURES, RETIRED_KEYS
 
 PAGE = Path(__file__).parents[2] / "docs/policy.md"
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -147,7 +147,7 @@ def test_a_setting_of_a_run(old: FieldPath, new: FieldPath) -> None:
 
 
 @KEYS
-@pytest.mark.filterwarnings("ignore::sandwright.policy.retired_keys.RetiredNameWarning")
+@pytest.mark.filterwarnings("ignore::sandwright.errors.RetiredNameWarning")
 def test_a_managed_policy_holds_by_either_name(old: FieldPath, new: FieldPath) -> None:
     wide, narrow = SAMPLES[field_name(old)]
     for floor, project in ((old, new), (new, old), (old, old)):

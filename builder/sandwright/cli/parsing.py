@@ -10,9 +10,8 @@ from typing import NoReturn
 from sandwright.cli.commands import everyday
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS, command_of
-from sandwright.errors import UsageError
+from sandwright.errors import UsageError, retired_warning
 from sandwright.lazy import load
-from sandwright.policy.retired_keys import retired_warning
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]

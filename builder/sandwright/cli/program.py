@@ -13,8 +13,7 @@ from sandwright.cli.commands.command import Command
 from sandwright.cli.commands.options import POLICY
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
-from sandwright.errors import SandwrightError
-from sandwright.policy.retired_keys import RetiredNameWarning, retired_warning
+from sandwright.errors import RetiredNameWarning, SandwrightError, retired_warning
 from sandwright.visible import one_line
 
 RUNNING = ("run", "fleet", "learn")

@@ -19,7 +19,7 @@ from invoke.tasks import Task
 from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.table import COMMANDS
 from sandwright.cli.program import execute
-from sandwright.policy.retired_keys import retired_warning
+from sandwright.errors import retired_warning
 from sandwright.visible import notify
 
 

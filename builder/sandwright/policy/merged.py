@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from sandwright.errors import RetiredNameWarning
 from sandwright.policy import load, spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
@@ -16,7 +17,6 @@ from sandwright.policy.load import Layer
 from sandwright.policy.provenance import Faults, PolicySource
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.retired_keys import RetiredNameWarning
 
 _ORDER = ("floor", "user", "project", "run")
 

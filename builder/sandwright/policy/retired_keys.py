@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sandwright.documents.document import Document, Path, Position, Value, field_name
-from sandwright.errors import Problem
+from sandwright.errors import Problem, retired_warning
 
 RETIRED_KEYS: Mapping[Path, Path] = {
     ("degrade",): ("accept_gaps",),
@@ -27,21 +27,12 @@ RETIRED_FEATURES: Mapping[str, str] = {
 """The same of the features that `accept_gaps` names."""
 
 
-class RetiredNameWarning(FutureWarning):
-    """A policy has a name that the next release does not read."""
-
-
 class Renamed(NamedTuple):
     """A document with the new names, a warning for each old one, and a fault for each key that has both."""
 
     document: Document
     warnings: tuple[Problem, ...]
     faults: tuple[Problem, ...]
-
-
-def retired_warning(old: str, new: str) -> str:
-    """The warning for a name of an earlier release."""
-    return f"`{old}` is now `{new}`; the old name works for one more release"
 
 
 def renamed(document: Document) -> Renamed:
