@@ -212,7 +212,7 @@ def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm
 
 
 def _replace_index(main: Project, turn: int) -> bool:
-    """Replace the index once, and leave it long enough for the sandbox to write through a link to its lock."""
+    """Replace the index once, and give the sandbox time to write through a link to its lock."""
     (main.root / "file0").write_text(f"{turn}")
     with contextlib.suppress(subprocess.CalledProcessError):  # the sandbox can make Git fail
         _git(main, main.root, "add", "file0")
