@@ -54,7 +54,7 @@ def exposures(
         yield Exposure(f"masks of /proc and /sys ({word})", f"{declaration.method}: process.kernel", place)
     if isinstance(sandbox, Enclosure):
         yield from _links(policy, sandbox)
-        if declaration.masks_kernel:
+        if declaration.masks_kernel and not isolation.engine_masks:
             yield from _kernel_paths(policy, declaration, sandbox)
 
 

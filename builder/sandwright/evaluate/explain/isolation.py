@@ -25,7 +25,7 @@ class Isolation:
     `at` is where they say it. `namespaces` are its own; that of the network is asked about by connections.
     `capabilities` are those that any process inside can have, without `CAP_`, and `granted` those of them
     that the method needs under every policy. `devices` are those of the host that can be opened. `unmasked`
-    are the words that lift an engine's masks over /proc and /sys.
+    are the words that lift an engine's masks over /proc and /sys, and `engine_masks` says that it has them.
     """
 
     at: ArtifactPosition
@@ -36,6 +36,7 @@ class Isolation:
     writable_root: ArtifactPosition | None = None
     devices: _Positions = field(default_factory=dict)
     unmasked: _Positions = field(default_factory=dict)
+    engine_masks: bool = False
 
 
 def refuse_unknown(place: ArtifactPosition) -> DocumentError:

@@ -63,7 +63,7 @@ def is_filtered(words: Sequence[str], own: str) -> bool:
 
 
 def isolation_of(options: Sequence[Option], at: ArtifactPosition) -> Isolation:
-    """What a container of these options is left; engines give it a namespace of processes and of names."""
+    """What a container of these options is left; engines give each one of mounts, processes and names."""
     said = {(name, value) for name, value, _ in options}
     security = [(value, place) for name, value, place in options if name == "--security-opt"]
     held = {value.removeprefix("CAP_"): place for name, value, place in options if name == "--cap-add"}
@@ -72,9 +72,10 @@ def isolation_of(options: Sequence[Option], at: ArtifactPosition) -> Isolation:
     private = {kind for name, kind in _PRIVATE.items() if {v for n, v in said if n == name} == {"private"}}
     return Isolation(
         at,
-        {"pid", "uts", *private},
+        {"mount", "pid", "uts", *private},
         held,
         gains_rights=None if any(word in _NOTHING_GAINED for word, _ in security) else at,
         writable_root=None if ("--read-only", "") in said else at,
         unmasked={word: place for word, place in security if word in _UNMASKING},
+        engine_masks=True,
     )
