@@ -11,17 +11,46 @@ from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
+from sandwright.evaluate.explain.isolation import ENGINE_DEFAULTS, Isolation
+from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
 from sandwright.evaluate.explain.squid import Squid, parsed
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.policy.declaration import Namespace
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
+from sandwright_kubernetes.pod import RUNTIME_CLASS
 from sandwright_kubernetes.support import DECLARATION
 
 FILE = "job.yaml"
 _POD: FieldPath = ("spec", "template", "spec")
+
+_OFF = OneOf((False,))
+_CONTAINER: Shape = {
+    **keys("name", "image", "imagePullPolicy", "command", "env", "resources", "workingDir"),
+    "securityContext": {
+        **keys("readOnlyRootFilesystem", "allowPrivilegeEscalation"),
+        "privileged": _OFF,
+        "capabilities": keys("drop", "add"),
+    },
+    "volumeMounts": Each(keys("name", "mountPath", "readOnly", "subPath")),
+}
+_SPEC: Shape = {
+    **keys("restartPolicy", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "enableServiceLinks"),
+    **keys("hostNetwork", "hostPID", "hostIPC", "hostUsers", "runtimeClassName", "nodeSelector"),
+    **keys("dnsPolicy", "dnsConfig"),
+    "automountServiceAccountToken": _OFF,
+    "shareProcessNamespace": _OFF,
+    "securityContext": {
+        **keys("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "seccompProfile"),
+        "runAsNonRoot": OneOf((True,)),
+    },
+    "volumes": Each(keys("name", "emptyDir", "configMap", "persistentVolumeClaim")),
+    "containers": Each(_CONTAINER),
+}
+"""What is rendered of a PodSpec. Volumes of the node, other containers, hooks and all else are refused."""
 
 
 class ReadCluster(Enclosure):
@@ -49,6 +78,8 @@ def read_pod(
 ) -> ReadCluster:
     """The container of a PodSpec that stands in a manifest at a path."""
     pod: Any = value_at(document, at)
+    check_shape(document, _SPEC, pod, at)
+    document.refuse([((*at, "containers", 1), "is a second container")] if len(pod["containers"]) > 1 else [])
     container = pod["containers"][0]
     place, proxied = network
     return ReadCluster(
@@ -63,8 +94,30 @@ def read_pod(
         },
         passing=Passing(),
         calls=filter_,
+        isolated=_isolation(document, at, pod),
         proxied=proxied,
         sockets=False,
+    )
+
+
+def _isolation(document: Document, at: FieldPath, pod: Any) -> Isolation:  # noqa: ANN401 - YAML
+    """A Pod has the node's users unless it says otherwise; gVisor's kernel has users of its own."""
+    rights = pod["containers"][0]["securityContext"]
+    here = _place(document, at, ("containers", 0, "securityContext"), "securityContext")
+    own_users = pod.get("hostUsers") is False or pod.get("runtimeClassName") == RUNTIME_CLASS
+    capabilities = rights.get("capabilities", {})
+    held = {each.removeprefix("CAP_"): here for each in capabilities.get("add", ())}
+    own: dict[Namespace, bool] = {
+        "pid": not pod.get("hostPID", False),
+        "ipc": not pod.get("hostIPC", False),
+        "user": own_users,
+    }
+    return Isolation(
+        _place(document, at, (), "spec"),
+        {kind for kind, separate in own.items() if separate},
+        held if capabilities.get("drop") == ["ALL"] else {**held, ENGINE_DEFAULTS: here},
+        gains_rights=None if rights.get("allowPrivilegeEscalation") is False else here,
+        writable_root=None if rights.get("readOnlyRootFilesystem") is True else here,
     )
 
 

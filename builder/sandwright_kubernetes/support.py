@@ -84,4 +84,5 @@ DECLARATION = Declaration(
         "bridge": reasons.UNSEEN_NO_BRIDGE,
         "paths": _NODE,
     },
+    namespaces=frozenset(("pid", "ipc", "user")),
 )

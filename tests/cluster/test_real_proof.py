@@ -144,7 +144,7 @@ def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> No
     ):
         resolve = at_fixture(resolver(text, tmp_path / "p"), fixture)
         policy = resolve(fixture.settings())
-        subject = ProofSubject("kubernetes", policy, fixture, heard, canaries(policy), remote)
+        subject = ProofSubject("kubernetes", policy, fixture, heard, canaries(policy), remote, host_process=1)
         probes = [each for each in catalogue(subject) if not each.skip and not each.alone]
         fixture.root.chmod(0o755)
         pod = PlainPod(everyone.cluster, fixture.root, fixture.program)

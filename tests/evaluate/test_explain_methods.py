@@ -518,7 +518,7 @@ def test_json_is_stable() -> None:
 def test_bubblewrap_options_that_nobody_knows_are_refused() -> None:
     launch, bpf = Artifact("launch", b"", ""), Artifact("seccomp.bpf", b"", "")
     made = Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ())
-    with pytest.raises(DocumentError, match=r"args: argument 1: '--nonsense' is unknown"):
+    with pytest.raises(DocumentError, match="args: '--nonsense' is unknown"):
         read_bwrap(made, _policy())
 
 

@@ -15,6 +15,17 @@ from pathlib import Path
 import pytest
 
 import sandwright.evaluate.gate
+from gateplants import (
+    DIRECTORY,
+    FACTS,
+    FAULTY,
+    FAULTY_FACTS,
+    FILE,
+    HOME,
+    PROJECT,
+    check_planted,
+    policy_for,
+)
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.evaluate.explain.enclosure import Enclosure
@@ -27,28 +38,8 @@ from sandwright.questions import EntryKind
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, Root, mount_plan
 
-DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
-HOME, PROJECT = "/home/u", "/home/u/p"
-FACTS = HostFacts(
-    os="linux",
-    home=HOME,
-    project=PROJECT,
-    entries={
-        **dict.fromkeys(("/", "/home", HOME, PROJECT, "/tmp", f"{HOME}/.ssh", "/usr", "/etc"), DIRECTORY),
-        **dict.fromkeys((f"{PROJECT}/.git", f"{PROJECT}/.git/hooks", f"{PROJECT}/out"), DIRECTORY),
-        f"{PROJECT}/.git/config": FILE,
-    },
-    git_directories=(f"{PROJECT}/.git",),
-)
 MOUNTING = ("bwrap", "user", "vm", "docker", "podman", "oci", "gvisor", "kubernetes")
 HOLDING = (*MOUNTING, "seatbelt")
-
-
-def _policy(method: str, filesystem: str = "{}", facts: HostFacts = FACTS) -> ResolvedPolicy:
-    limits = "{memory: unlimited, cpus: unlimited, pids: unlimited}"
-    return Policy.from_text(f"method: {method}\nfilesystem: {filesystem}\nresources: {limits}\n").resolve(
-        facts
-    )
 
 
 def _writable(policy: ResolvedPolicy, method: str, path: str) -> bool:
@@ -66,7 +57,7 @@ def test_a_file_where_a_restricted_name_needs_a_directory_stays(
     name = "a" if listed else ".claude"
     inner = f"{PROJECT}/a/b" if listed else f"{PROJECT}/.claude/settings.json"
     facts = FACTS.with_entries({f"{PROJECT}/{name}": HostEntry(kind)})
-    policy = _policy(method, f"{{{listed}}}", facts)
+    policy = policy_for(method, f"{{{listed}}}", facts)
     if kind == "socket" and method in ("gvisor", "kubernetes"):
         # these mount nothing over a socket
         with pytest.raises(ArtifactsTooWide, match=re.escape(f"write {PROJECT}/{name}/")):
@@ -81,7 +72,7 @@ def test_a_file_where_a_restricted_name_needs_a_directory_stays(
 def test_the_name_to_which_a_dangling_link_leads_is_held(method: str, link: str) -> None:
     above = {f"{HOME}/.config": DIRECTORY, f"{HOME}/.config/fish": DIRECTORY}
     facts = FACTS.with_entries({**above, f"{HOME}/{link}": HostEntry("symlink", f"{PROJECT}/target")})
-    policy = _policy(method, facts=facts)
+    policy = policy_for(method, facts=facts)
     registry.render(policy, method)
     assert not _writable(policy, method, f"{PROJECT}/target")
     assert _writable(policy, method, f"{PROJECT}/other")
@@ -89,7 +80,7 @@ def test_the_name_to_which_a_dangling_link_leads_is_held(method: str, link: str)
 
 @pytest.mark.parametrize("method", HOLDING)
 def test_names_are_held_in_each_writable_directory_of_the_project(method: str) -> None:
-    policy = _policy(method, "{write: [$PROJECT/out]}")
+    policy = policy_for(method, "{write: [$PROJECT/out]}")
     registry.render(policy, method)
     assert not _writable(policy, method, f"{PROJECT}/out/.claude/settings.json")
     assert _writable(policy, method, f"{PROJECT}/out/x")
@@ -105,7 +96,7 @@ def test_a_home_anywhere_is_no_disagreement(method: str, home: str) -> None:
     there = (home, project, f"{home}/.ssh", f"{project}/.git")
     entries = dict.fromkeys((*there, *(above for path in there for above in ancestors(path))), DIRECTORY)
     facts = HostFacts(os="linux", home=home, project=project, entries=entries)
-    registry.render(_policy(method, facts=facts), method)
+    registry.render(policy_for(method, facts=facts), method)
 
 
 PLANNERS = {
@@ -118,8 +109,6 @@ PLANNERS = {
     "gvisor": "shared.runtime_spec.render",
     "kubernetes": "kubernetes.volumes",
 }
-FAULTY = "{deny: [$PROJECT/secret], readonly: [$PROJECT/kept]}"
-FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept": FILE})
 
 
 def _without(path: str) -> Callable[..., MountPlan]:
@@ -158,7 +147,7 @@ def _widened(path: str) -> Callable[..., MountPlan]:
 def test_a_renderer_that_loses_a_restriction_is_refused(
     method: str, fault: Callable[..., MountPlan], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = _policy(method, FAULTY, FAULTY_FACTS)
+    policy = policy_for(method, FAULTY, FAULTY_FACTS)
     registry.render(policy, method)
     monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", fault)
     with pytest.raises(ArtifactsTooWide, match=re.escape(case)) as caught:
@@ -169,7 +158,7 @@ def test_a_renderer_that_loses_a_restriction_is_refused(
 
 @pytest.mark.parametrize("method", MOUNTING)
 def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
-    policy = _policy(method, FAULTY, FAULTY_FACTS)
+    policy = policy_for(method, FAULTY, FAULTY_FACTS)
     rendered = registry.render(policy, method)
     findings = {each.use.feature: each for each in rendered.findings}
     sandbox = METHODS[method].read_artifacts(rendered, policy)
@@ -211,29 +200,7 @@ def test_no_restriction_can_be_left_out_of_the_artifacts(method: str) -> None:
 def test_changed_artifacts_are_refused(
     method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _check_planted(_accepting(method), method, artifact, (old, new), case, monkeypatch)
-
-
-def _check_planted(
-    policy: ResolvedPolicy,
-    method: str,
-    artifact: str,
-    change: tuple[str, str],
-    case: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What is rendered is used; with one change it is refused, for the case."""
-    made = Method.make_artifacts
-
-    def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-        return tuple(
-            _replaced(each, *change) if each.name == artifact else each for each in made(own, policy)
-        )
-
-    assert artifact in {each.name for each in registry.render(policy, method).artifacts}
-    monkeypatch.setattr(Method, "make_artifacts", faulty)
-    with pytest.raises(ArtifactsTooWide, match=re.escape(case)):
-        registry.render(policy, method)
+    check_planted(_accepting(method), method, artifact, (old, new), case, monkeypatch)
 
 
 SECRET = f"{PROJECT}/secret"
@@ -266,8 +233,8 @@ READERS = [
 def test_what_other_tools_start_is_refused_when_it_is_too_wide(
     method: str, artifact: str, old: str, new: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = _policy(registry.find(method)[0], FAULTY, FAULTY_FACTS)
-    _check_planted(policy, method, artifact, (old, new), case, monkeypatch)
+    policy = policy_for(registry.find(method)[0], FAULTY, FAULTY_FACTS)
+    check_planted(policy, method, artifact, (old, new), case, monkeypatch)
 
 
 ACCOUNT = """
@@ -295,7 +262,7 @@ def test_what_comes_back_from_an_account_is_refused_when_it_is_too_wide(
 ) -> None:
     accepted = "".join(f"  - {{feature: {each}, method: alcless, reason: test}}\n" for each in LACKING)
     policy = Policy.from_text(f"{ACCOUNT}{accepted}").resolve(FAULTY_FACTS)
-    _check_planted(policy, "alcless", "variables.sh", (old, new), case, monkeypatch)
+    check_planted(policy, "alcless", "variables.sh", (old, new), case, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +280,7 @@ def test_a_proxy_that_lets_other_hosts_through_is_refused(
     text = f"method: {registry.find(method)[0]}\n{network}\nresources: {{pids: unlimited}}\n"
     change = ("listed.example.org", "host.invalid")
     case = "connect host.invalid:443"
-    _check_planted(Policy.from_text(text).resolve(FACTS), method, artifact, change, case, monkeypatch)
+    check_planted(Policy.from_text(text).resolve(FACTS), method, artifact, change, case, monkeypatch)
 
 
 @pytest.mark.parametrize("method", ["bwrap", "docker", "oci"])
@@ -321,7 +288,7 @@ def test_a_directory_that_can_be_moved_with_a_restriction_in_it_is_refused(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts = FACTS.with_entries({f"{PROJECT}/a": DIRECTORY, f"{PROJECT}/a/b": FILE})
-    policy = _policy(method, "{readonly: [$PROJECT/a/b]}", facts)
+    policy = policy_for(method, "{readonly: [$PROJECT/a/b]}", facts)
     registry.render(policy, method)
     monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without(f"{PROJECT}/a"))
     with pytest.raises(ArtifactsTooWide, match=re.escape(f"renaming {PROJECT}/a, with {PROJECT}/a/b in it")):
@@ -339,22 +306,16 @@ def test_a_filter_that_is_not_the_policy_s_is_refused(monkeypatch: pytest.Monkey
             for each in made(own, policy)
         )
 
-    policy = _policy("bwrap")
+    policy = policy_for("bwrap")
     monkeypatch.setattr(Method, "make_artifacts", faulty)
     with pytest.raises(ArtifactsTooWide, match="it refuses read"):
         registry.render(policy, "bwrap")
 
 
-def _replaced(artifact: Artifact, old: str, new: str) -> Artifact:
-    changed = artifact.content.replace(old.encode(), new.encode())
-    assert changed != artifact.content
-    return dataclasses.replace(artifact, content=changed)
-
-
 def _accepting(method: str) -> ResolvedPolicy:
     """A policy that accepts what Landlock can't do, and denies the same."""
     if method != "landlock":
-        return _policy(method, "{deny: [$PROJECT/secret]}", FAULTY_FACTS)
+        return policy_for(method, "{deny: [$PROJECT/secret]}", FAULTY_FACTS)
     features = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.absent")
     listed = "".join(f"  - {{feature: {each}, method: landlock, reason: test}}\n" for each in features)
     text = f"method: landlock\nresources: {{pids: unlimited}}\naccept_gaps:\n{listed}"
@@ -396,7 +357,7 @@ IMAGE_FACTS = FACTS.with_entries({
     ],
 )
 def test_a_denied_path_of_an_image_is_hidden(method: str, denied: str, path: str) -> None:
-    policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
+    policy = policy_for(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
     registry.render(policy, method)
     for question in ("read", "write"):
         row = compare.explain(policy, question, path, methods=[method]).row(method)
@@ -406,7 +367,7 @@ def test_a_denied_path_of_an_image_is_hidden(method: str, denied: str, path: str
 @pytest.mark.parametrize("method", IMAGES)
 @pytest.mark.parametrize("denied", ["/etc/passwd", "/etc", "/etc/hosts"])
 def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denied: str) -> None:
-    policy = _policy(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
+    policy = policy_for(method, f"{{deny: [{denied}]}}", IMAGE_FACTS)
     if method in ("podman", "oci") or (method == "kubernetes" and denied == "/etc/passwd"):
         registry.render(policy, method)
         return
@@ -416,7 +377,7 @@ def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denie
 
 @pytest.mark.parametrize("method", IMAGES)
 def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = _policy(method, "{deny: [/usr/bin/curl]}", IMAGE_FACTS)
+    policy = policy_for(method, "{deny: [/usr/bin/curl]}", IMAGE_FACTS)
     monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
     with pytest.raises(ArtifactsTooWide, match=r"read /usr/bin/curl: .* what the image has there is seen"):
         registry.render(policy, method)
@@ -426,6 +387,6 @@ def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: 
 @pytest.mark.parametrize("listed", ["deny: [$PROJECT/.env]", "deny: [$PROJECT/a/b]"])
 def test_a_denied_name_that_is_not_there_is_held(method: str, listed: str) -> None:
     """Under runc an empty directory of the bundle lies over the placeholder: no file of the host is there."""
-    policy = _policy(method, f"{{{listed}}}")
+    policy = policy_for(method, f"{{{listed}}}")
     registry.render(policy, method)
     assert not _writable(policy, method, f"{PROJECT}/{'.env' if '.env' in listed else 'a/b'}")

@@ -70,7 +70,9 @@ def test_a_claim_about_what_is_found_looks_at_what_is_found(method: str, tmp_pat
     seen = set()
     with planted() as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
         policy = resolver(text, tmp_path / "project")(fixture.settings())
-        subject = ProofSubject(method, policy, fixture, listeners, Canaries({}, {"TOKEN": "secret"}))
+        subject = ProofSubject(
+            method, policy, fixture, listeners, Canaries({}, {"TOKEN": "secret"}), host_process=1
+        )
         for probe in catalogue(subject):
             for step in probe.steps:
                 if step.claim in VALUE and "ok" in expected(step.claim, method).answers:

@@ -38,6 +38,7 @@ def _steps() -> dict[str, ProbeStep]:
         fixture,
         cast("CanaryListeners", None),
         Canaries({}, {"LANG": HOST, "GITHUB_TOKEN": OTHER}),
+        host_process=1,
     )
     withheld = next(iter(environment.probes(dataclasses.replace(subject, word="w"))))
     return {each.attempt.arguments[0].decode(): each for each in withheld.steps[:2]}

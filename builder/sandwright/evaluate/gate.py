@@ -17,6 +17,8 @@ from sandwright.evaluate.explain.known import is_own, why_looser
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
+from sandwright.evaluate.isolation import Exposure, exposures
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import explain
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -55,7 +57,9 @@ class Excess:
         return f"{self.asked.kind} {self.asked.subject}: denied by {self.denied_by}, allowed by {where}"
 
 
-def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Iterable[ReadBack]) -> None:
+def check_artifacts(
+    policy: ResolvedPolicy, declaration: Declaration, rendered: Rendered, sandboxes: Iterable[ReadBack]
+) -> None:
     """Raise ArtifactsTooWide where the artifacts allow more than the policy.
 
     `sandboxes` are what they were read back to: that of the launcher, and those that other tools start.
@@ -63,25 +67,29 @@ def check_artifacts(policy: ResolvedPolicy, rendered: Rendered, sandboxes: Itera
     policy = _with_closed_facts(policy)
     findings = {each.use.feature: each for each in rendered.findings}
     questions = tuple(_questions(policy))
-    found: list[Excess] = []
+    found: list[Excess | Exposure] = []
     for sandbox in sandboxes:
         filtered = _has_filter(policy, sandbox)
         asked = (*questions, *(_calls(policy) if filtered else ()))
         found += (*_excesses(policy, sandbox, findings, asked), *_through_proxy(policy, sandbox))
+        found += exposures(policy, declaration, sandbox, _arch(policy))
         if filtered:
             _check_filter(policy, rendered.method, sandbox)
-    if not found:
-        return
+    if found:
+        raise _too_wide(rendered.method, found)
+
+
+def _too_wide(method: str, found: list[Excess | Exposure]) -> ArtifactsTooWide:
     more = len(found) - MAX_SHOWN
-    lines = [f"{rendered.method}: the rendered sandbox allows more than the policy, so it is not used:"]
+    lines = [f"{method}: the rendered sandbox allows more than the policy, so it is not used:"]
     lines += [f"  {each}" for each in found[:MAX_SHOWN]]
     lines += [f"  and {more} more"] if more > 0 else []
-    first = found[0].asked
-    lines.append(
-        "take another method, or change the rule or what is at its path; "
-        f"`sandwright explain {first.kind} {first.subject} --method {rendered.method}` shows both answers"
-    )
-    raise ArtifactsTooWide(*lines)
+    advice = "take another method, or change the rule or what is at its path"
+    asked = next((each.asked for each in found if isinstance(each, Excess)), None)
+    if asked is not None:
+        question = f"sandwright explain {asked.kind} {asked.subject} --method {method}"
+        advice += f"; `{question}` shows both answers"
+    return ArtifactsTooWide(*lines, advice)
 
 
 def excesses(

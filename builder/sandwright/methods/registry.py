@@ -195,7 +195,9 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
     )
     if declaration(name).enforces and method_here.parts.read_back:
         read = method_here.read_artifacts(rendered, policy)
-        check_artifacts(policy, rendered, (read, *method_here.read_others(rendered, policy)))
+        check_artifacts(
+            policy, declaration(name), rendered, (read, *method_here.read_others(rendered, policy))
+        )
     return rendered
 
 

@@ -25,6 +25,9 @@ REFUSED: Mapping[Refused, str] = {
     "paths": "paths, with `--explain-denials`",
 }
 
+Namespace = Literal["mount", "pid", "ipc", "uts", "cgroup", "user"]
+"""Namespaces that artifacts ask for by name; that of the network follows from the policy's `network.mode`."""
+
 ControlGroups = Literal["own", "caller", "daemon"]
 """Who makes the control groups that count processes together: the method by means of its own, the caller, who
 may have none without root, or an engine's daemon."""
@@ -48,7 +51,9 @@ class Declaration:
     `enforces` is False for the method that is no sandbox. `mounts`: a path is granted by a mount, so it must
     exist. `preset_limits` is the reason why the method keeps no limit of a preset, empty if it may keep them.
     `outer_control_groups` are those of an outer container, by engine. `other_account`: it runs as an account
-    that cannot enter the caller's directories of mode 0700.
+    that cannot enter the caller's directories of mode 0700. `namespaces` are the sandbox's own under every
+    policy, as far as artifacts name them and not the launcher makes them. `masks_kernel`: the artifacts name
+    the paths of /proc and /sys that are hidden or read-only, and no engine has a list of its own.
     """
 
     method: str
@@ -61,6 +66,8 @@ class Declaration:
     unreported: Mapping[Refused, str] = field(default_factory=dict)
     extra_denied_syscalls: frozenset[str] = frozenset()
     other_account: bool = False
+    namespaces: frozenset[Namespace] = frozenset()
+    masks_kernel: bool = False
 
     def of(self, feature: str) -> Support:
         """What the method makes of a feature."""

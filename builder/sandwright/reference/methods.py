@@ -253,6 +253,8 @@ def _probes(method: str) -> tuple[Probe, ...]:
         policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
         remote = "none is started" if registry.properties(method).copies_project else ""
-        subject = ProofSubject(method, policy, fixture, listeners, canaries, remote, _PLANTED, word="word")
+        subject = ProofSubject(
+            method, policy, fixture, listeners, canaries, remote, _PLANTED, word="word", host_process=1
+        )
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}
     return tuple(probe for name, probe in found.items() if ": " not in name)

@@ -24,6 +24,7 @@ from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
 from sandwright.verify.fixture import Fixture, planted
+from sandwright.verify.host_process import host_process
 from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import lifecycle
 from sandwright.verify.listeners import listening
@@ -95,7 +96,10 @@ def prove(
             names = Canaries({}, {**names.withheld, **names.passed})
             remote = _remote(stack, method, policy)
         reserved = stack.enter_context(plant_files(fixture.word))
-        subject = ProofSubject(method, policy, fixture, listeners, names, remote, reserved)
+        outside = stack.enter_context(host_process())
+        subject = ProofSubject(
+            method, policy, fixture, listeners, names, remote, reserved, host_process=outside
+        )
         environment = {
             **base_environment(fixture.state),
             **provision.environment,

@@ -82,7 +82,7 @@ def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> 
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
     with planted() as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
         policy = resolve(fixture.settings(), as_macos)
-        subject = ProofSubject(method, policy, fixture, listeners, Canaries())
+        subject = ProofSubject(method, policy, fixture, listeners, Canaries(), host_process=os.getpid())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
         outcomes = [*_outcomes(subject, probes, weaken)]
         own = home(fixture)

@@ -40,7 +40,8 @@ class ProofSubject:
     """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it.
 
     `remote` is a listener where sandboxes run that don't run here, or says why there is none. `reserved` has
-    the files planted in sandwright's own directories; without it nothing is tried there.
+    the files planted in sandwright's own directories; without it nothing is tried there. `host_process` is
+    the number of a process of the host (`verify/host_process.py`).
     """
 
     method: str
@@ -51,6 +52,7 @@ class ProofSubject:
     remote: RemoteCanary | str = ""
     reserved: ReservedState | None = None
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
+    host_process: int = field(kw_only=True)
 
     @property
     def properties(self) -> Properties:

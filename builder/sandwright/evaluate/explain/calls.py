@@ -31,9 +31,16 @@ def architecture(name: str) -> Architecture:
             raise UsageError(f"there is no table of system calls for {name}; there is amd64, arm64")
 
 
+UNLISTED = "a call that no rule names"
+"""In place of a call's name: a filter answers with its default action."""
+
+_BEHIND_ALL = 0x7FFF
+"""A number that no kernel has a call for."""
+
+
 def number(asked: Asked, abi: Abi) -> int | None:
     """The number of a call on an ABI, None where that has no such call."""
-    return numbers(abi).get(asked.name)
+    return _BEHIND_ALL if asked.name == UNLISTED else numbers(abi).get(asked.name)
 
 
 def padded(asked: Asked) -> Arguments:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.mounts import Mounts
@@ -53,12 +54,12 @@ class Enclosure(ReadBack):
 
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
     it is said which network the sandbox has, None for the host's. `environment` are the variables with
-    values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
-    bring in the way to a proxy. `localhost` are the ports of the host's loopback that the one inside leads
-    to, `expose` those inside that the host's leads to. `sockets`: those of the host that are seen can be
-    connected to, where `connects` is not None only these, as the launcher connects. `proxy` is that among the
-    artifacts, None where a session starts one. `brought` are paths of the host that the method shows under
-    every policy.
+    values. `isolated` is what it leaves of its surroundings. `absent` are paths whose existence keeps the
+    launcher from starting. `proxied`: a session can bring in the way to a proxy. `localhost` are the ports of
+    the host's loopback that the one inside leads to, `expose` those inside that the host's leads to.
+    `sockets`: those of the host that are seen can be connected to, where `connects` is not None only these,
+    as the launcher connects. `proxy` is that among the artifacts, None where a session starts one. `brought`
+    are paths of the host that the method shows under every policy.
     """
 
     root: Root
@@ -67,6 +68,7 @@ class Enclosure(ReadBack):
     environment: Mapping[str, ArtifactPosition]
     passing: Passing
     calls: Calls
+    isolated: Isolation
     absent: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     proxied: bool = True
     localhost: Mapping[str, ArtifactPosition] = field(default_factory=dict)
@@ -120,6 +122,10 @@ class Enclosure(ReadBack):
     def mount_over(self, path: str, facts: HostFacts) -> Mount | None:
         """What decides on a path inside; None where the image's own files are."""
         return self._on(facts).access(path).mount
+
+    def isolation(self) -> Isolation:
+        """What it leaves of its surroundings."""
+        return self.isolated
 
     def _absent_at(self, path: str) -> str:
         """The path of `absent` that this one is, or is in, the uppermost if there are several."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sandwright.errors import UsageError
-from sandwright.evaluate.explain.calls import Arguments, architecture, padded
+from sandwright.evaluate.explain.calls import Arguments, architecture, number, padded
 from sandwright.evaluate.explain.verdict import Asked
 from sandwright.policy import explain as own
 from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReason
@@ -16,7 +16,7 @@ from sandwright.policy.phrasing import one_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.filters import from_file, resolve_usable
 from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile
-from sandwright.seccomp.abi import NATIVE, guess, known_names, numbers
+from sandwright.seccomp.abi import NATIVE, guess, known_names
 
 _KINDS: Mapping[str, Question] = {each: each for each in QUESTIONS}
 _ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:]*):([0-9]+)")
@@ -57,11 +57,11 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
     given = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
     if given is not None:
         abi = NATIVE[architecture(arch)]
-        number = numbers(abi).get(question.name)
-        if number is None:
+        wanted = number(question, abi)
+        if wanted is None:
             ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
-        decision = decide(resolve_usable(given, arch=architecture(arch)), SeccompCall(abi, number, arguments))
+        decision = decide(resolve_usable(given, arch=architecture(arch)), SeccompCall(abi, wanted, arguments))
         line, column = decision.rule.position if decision.rule else (1, 1)
         ground = RuleReason(f"seccomp {name}:{line}:{column}: {decision.action}", source)
         return Explanation("syscall", question.subject, decision.action.lets_run, ground)

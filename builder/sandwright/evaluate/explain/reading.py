@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -21,6 +22,10 @@ class ReadBack(ABC):
     @abstractmethod
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached, with `network.mode: proxy`."""
+
+    def isolation(self) -> Isolation | None:
+        """What it leaves of its surroundings; None where no artifact decides that."""
+        return None
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002
         """Whether a directory can be renamed, with all that is restricted in it; None where nothing says."""

@@ -2,64 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
+from sandwright.evaluate.explain.isolation import ALL, Isolation, refuse_unknown
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED, GITIGNORE
+from sandwright.policy.declaration import Namespace
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import EntryKind
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
 
+_NAMESPACES: Mapping[str, Namespace] = {
+    "--unshare-user": "user",
+    "--unshare-pid": "pid",
+    "--unshare-ipc": "ipc",
+    "--unshare-uts": "uts",
+    "--unshare-cgroup-try": "cgroup",
+}
+
 _ARITY = {
+    **dict.fromkeys((*_NAMESPACES, "--unshare-net", "--die-with-parent", "--new-session"), 0),
     **dict.fromkeys(
         (
-            *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-            *("--unshare-net", "--die-with-parent", "--new-session", "--unshare-cgroup", "--unshare-all"),
-            *("--share-net", "--clearenv", "--as-pid-1", "--disable-userns"),
-        ),
-        0,
-    ),
-    **dict.fromkeys(
-        (
-            *("--hostname", "--seccomp", "--sync-fd", "--cap-drop", "--cap-add", "--uid", "--gid", "--proc"),
-            *("--dev", "--tmpfs", "--remount-ro", "--chdir", "--dir", "--unsetenv", "--add-seccomp-fd"),
-            *("--perms", "--size", "--mqueue", "--lock-file", "--info-fd", "--block-fd", "--userns-block-fd"),
+            *("--hostname", "--seccomp", "--cap-drop", "--cap-add", "--uid", "--gid", "--proc", "--dev"),
+            *("--tmpfs", "--remount-ro", "--chdir", "--dir", "--perms", "--size"),
         ),
         1,
     ),
     **dict.fromkeys(
         (
             *("--bind", "--ro-bind", "--dev-bind", "--bind-try", "--ro-bind-try", "--symlink", "--setenv"),
-            *("--bind-data", "--ro-bind-data", "--file", "--chmod"),
+            "--file",
         ),
         2,
     ),
 }
-"""How many values follow each option (bwrap(1))."""
+"""How many values follow each option that is rendered (bwrap(1)); another one is refused."""
 
 
 def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
-    """The sandbox that the arguments make. Raise DocumentError for an option that bwrap doesn't have."""
+    """The sandbox that the arguments make. Raise DocumentError for an option that is not rendered."""
     options = list(_options(rendered.artifact("args").content))
     launch = read_plan(rendered)
-    net = [each for each in options if each[0] in ("--unshare-net", "--unshare-all", "--share-net")]
+    net = [each for each in options if each[0] == "--unshare-net"]
     return Enclosure(
         "host",
         tuple(_mounts(options)),
-        network=_place(net[-1]) if net and net[-1][0] != "--share-net" else None,
+        network=_place(net[-1]) if net else None,
         environment={words[1]: _place(words) for words in options if words[0] == "--setenv"},
         passing=launch.passing(),
         calls=_filter(rendered, options),
+        isolated=_isolation(options),
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
         connects=launch.plan.sockets.host if launch.plan.sockets.supervised else None,
+    )
+
+
+def _isolation(options: Sequence[tuple[str, ...]]) -> Isolation:
+    """No program gains rights, to which bubblewrap itself sees; without `--cap-drop` root keeps its own."""
+    held = {words[1].removeprefix("CAP_"): _place(words) for words in options if words[0] == "--cap-add"}
+    dropped = any(words == ("--cap-drop", "ALL") for words in options)
+    return Isolation(
+        ArtifactPosition("args", ""),
+        frozenset(_NAMESPACES[words[0]] for words in options if words[0] in _NAMESPACES),
+        held if dropped else {**held, ALL: ArtifactPosition("args", "without --cap-drop ALL")},
     )
 
 
@@ -76,7 +89,7 @@ def _options(content: bytes) -> Iterator[tuple[str, ...]]:
     while index < len(words):
         count = _ARITY.get(words[index])
         if count is None:
-            raise DocumentError("args", [Problem(0, 0, f"argument {index}", f"{words[index]!r} is unknown")])
+            raise refuse_unknown(ArtifactPosition("args", words[index]))
         yield tuple(words[index : index + 1 + count])
         index += 1 + count
 
@@ -105,8 +118,8 @@ def _mount(words: tuple[str, ...]) -> Mount | None:
         return Mount(target, "dev" if name == "--dev" else "proc", writable=True)
     if name == "--symlink":
         return Mount(target, "symlink", source=words[1], entry="symlink")
-    if name in ("--ro-bind-data", "--bind-data", "--file"):
-        return Mount(target, "tmpfs", writable=name != "--ro-bind-data", entry="file")
+    if name == "--file":
+        return Mount(target, "tmpfs", writable=True, entry="file")
     return None
 
 

@@ -66,4 +66,6 @@ DECLARATION = Declaration(
         "bridge": "",
         "paths": "",
     },
+    namespaces=frozenset(("user", "pid", "ipc", "uts", "cgroup")),
+    masks_kernel=True,
 )

@@ -114,7 +114,7 @@ def _document(policy: ResolvedPolicy, made: Container) -> Json:
         "capAdd": list(made.capabilities),
         "containerEnv": dict(_environment(made)),
         "remoteEnv": {"SSH_AUTH_SOCK": ""},
-        "customizations": {"vscode": {"settings": _SETTINGS}},
+        "customizations": {"vscode": {"settings": SETTINGS}},
         "workspaceFolder": made.directory,
     }
     if made.user is not None:
@@ -122,7 +122,7 @@ def _document(policy: ResolvedPolicy, made: Container) -> Json:
     return document
 
 
-_SETTINGS = {"git.terminalAuthentication": False, "remote.autoForwardPorts": False}
+SETTINGS = {"git.terminalAuthentication": False, "remote.autoForwardPorts": False}
 """What VS Code would bring in by itself."""
 
 

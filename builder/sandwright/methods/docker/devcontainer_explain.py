@@ -10,13 +10,29 @@ from sandwright.documents.document import Document, Path, field_name
 from sandwright.documents.jsontext import parse_json
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.shape import OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
-from sandwright.methods.docker.devcontainer import FOLDER, PLACE
-from sandwright.methods.shared.engine.explain import Option, filter_of, mounts_of, network_of, option
+from sandwright.methods.docker.devcontainer import FOLDER, PLACE, SETTINGS
+from sandwright.methods.shared.engine.explain import filter_of, mounts_of, network_of, option
+from sandwright.methods.shared.engine.options import Option, check_options, is_filtered, isolation_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 
 FILE = "devcontainer.json"
+
+_KEYS: Shape = {
+    **keys("name", "image", "init", "shutdownAction", "capAdd", "containerEnv", "securityOpt", "runArgs"),
+    **keys("workspaceMount", "workspaceFolder", "containerUser", "remoteUser"),
+    "privileged": OneOf((False,)),
+    "overrideCommand": OneOf((True,)),
+    "updateRemoteUserUID": OneOf((False,)),
+    "userEnvProbe": OneOf(("none",)),
+    "forwardPorts": OneOf(([],)),
+    "otherPortsAttributes": OneOf(({"onAutoForward": "ignore"},)),
+    "remoteEnv": OneOf(({"SSH_AUTH_SOCK": ""},)),
+    "customizations": {"vscode": {"settings": OneOf((SETTINGS,))}},
+}
+"""What is rendered (containers.dev). Commands for the host, features, mounts and all else are refused."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +53,26 @@ def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContaine
     """The container that the file describes, with the project where the tool finds it."""
     document = parse_json(rendered.artifact(FILE).content, file=FILE)
     data: Any = document.data
+    check_shape(document, _KEYS, data)
     options = list(_options(document, policy.canonical(policy.facts.project)))
+    check_options(options, filters=True)
     own = f"seccomp={_folder(policy)}/{PLACE}/seccomp.json"
     environment = data["containerEnv"]
     return DevContainer(
         "image",
         tuple(mounts_of(options)),
-        network=None if data["privileged"] else network_of(options),
+        network=network_of(options),
         environment={
             name: _place(document, ("containerEnv", name), f"{name}={value}")
             for name, value in environment.items()
         },
         passing=Passing(),
-        calls=filter_of(rendered, data["capAdd"]) if own in data["securityOpt"] else calls.unfiltered(FILE),
+        calls=(
+            filter_of(rendered, data["capAdd"])
+            if is_filtered(data["securityOpt"], own)
+            else calls.unfiltered(FILE)
+        ),
+        isolated=isolation_of(options, ArtifactPosition(FILE, "runArgs")),
         home=environment.get("HOME", ""),
     )
 
@@ -65,6 +88,9 @@ def _options(document: Document, project: str) -> Iterator[Option]:
     data: Any = document.data
     for index, word in enumerate(data["runArgs"]):
         yield option(word.replace(FOLDER, project), _place(document, ("runArgs", index), word))
+    for key, name in (("capAdd", "--cap-add"), ("securityOpt", "--security-opt")):
+        for index, word in enumerate(data[key]):
+            yield name, word, _place(document, (key, index), word)
     if text := data["workspaceMount"]:
         yield "--mount", text.replace(FOLDER, project), _place(document, ("workspaceMount",), text)
 

@@ -30,4 +30,5 @@ DECLARATION = Declaration(
         "bridge": "",
         "paths": reasons.UNSEEN_MOUNTS,
     },
+    namespaces=frozenset(("pid", "ipc", "uts", "cgroup")),
 )

@@ -31,6 +31,7 @@ METHOD = Method(
         declaration="sandwright.methods.gvisor.support:DECLARATION",
         render="sandwright.methods.gvisor.render:render_gvisor",
         read_back="sandwright.methods.gvisor.explain:read_gvisor",
+        read_others="sandwright.methods.gvisor.explain:read_outer",
         backend="sandwright.methods.gvisor.backend:Gvisor",
         expected="sandwright.methods.gvisor.expected:EXPECTED",
     ),

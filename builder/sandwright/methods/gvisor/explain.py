@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.methods.gvisor.outer.render import HOST
-from sandwright.methods.shared.runtime_spec.explain import read_runsc
+from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.plans import Placed
+from sandwright.methods.gvisor.outer.render import FLAGS, HOST, grant
+from sandwright.methods.shared.engine.explain import engine_options, read_engine, read_launch
+from sandwright.methods.shared.runtime_spec.explain import read_config, read_runsc
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
@@ -14,9 +17,9 @@ from sandwright.render.rendered import Rendered
 
 def read_gvisor(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
     """The container that runsc makes. Its mounts name paths of the host, also within an outer container."""
-    read = read_runsc(rendered, policy)
     if policy.gvisor_engine == "none":
-        return read
+        return read_runsc(rendered, policy)
+    read = read_config(rendered, tuple(_flags(rendered)))
     return replace(read, mounts=tuple((_on_the_host(mount), at) for mount, at in read.mounts))
 
 
@@ -27,3 +30,36 @@ def _on_the_host(mount: Mount) -> Mount:
     if mount.source == HOST or mount.source.startswith(f"{HOST}/"):
         return replace(mount, source=mount.source.removeprefix(HOST) or "/")
     return replace(mount, source=mount.source.lstrip("/"))
+
+
+def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, ...]:
+    """The container that an engine makes around runsc; none where runsc runs on the host.
+
+    The host's paths are those below HOST. Its variables are runsc's own, and none is the sandbox's.
+    """
+    if policy.gvisor_engine == "none":
+        return ()
+    read = read_engine(rendered, policy)
+    given = grant(rootless=policy.facts.uid != 0)
+    shown = (
+        (replace(mount, target=mount.target.removeprefix(HOST)), place)
+        for mount, place in read.mounts
+        if mount.target.startswith(f"{HOST}/")
+    )
+    isolated = replace(
+        read.isolated,
+        granted=frozenset(each.removeprefix("CAP_") for each in given.capabilities),
+        unmasked=read.isolated.unmasked if given.masked else {},
+    )
+    return (
+        replace(
+            read, mounts=tuple(shown), isolated=isolated, environment={}, passing=Passing(), sockets=False
+        ),
+    )
+
+
+def _flags(rendered: Rendered) -> Iterator[Placed]:
+    """The flags of runsc, as the container is told them."""
+    for name, value, place in engine_options(read_launch(rendered)):
+        if name == "--env" and value.startswith(f"{FLAGS}="):
+            yield from ((flag, place) for flag in value.partition("=")[2].split())

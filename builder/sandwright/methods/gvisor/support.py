@@ -28,4 +28,6 @@ DECLARATION = Declaration(
         "bridge": "",
         "paths": "gVisor's kernel answers the program alone",
     },
+    namespaces=frozenset(("mount", "pid", "ipc", "uts", "cgroup")),
+    masks_kernel=True,
 )

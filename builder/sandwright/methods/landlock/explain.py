@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
+from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.launcher.plan import NAME
@@ -27,6 +28,7 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=_both(rendered),
+        isolated=Isolation(ArtifactPosition("rules", "")),
         absent=read.absent(),
         localhost=dict(read.placed("landlock.ports_connect")),
         expose=dict(read.placed("landlock.ports_bind")),

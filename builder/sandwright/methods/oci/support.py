@@ -27,4 +27,6 @@ DECLARATION = Declaration(
         "bridge": "",
         "paths": reasons.UNSEEN_MOUNTS,
     },
+    namespaces=frozenset(("mount", "pid", "ipc", "uts", "cgroup", "user")),
+    masks_kernel=True,
 )

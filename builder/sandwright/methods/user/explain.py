@@ -9,6 +9,7 @@ from operator import attrgetter
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
@@ -37,6 +38,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         environment={word.partition("=")[0]: place for word, place in read.placed("user.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
+        isolated=Isolation(ArtifactPosition("plan", "")),
         absent=read.absent(),
         localhost=read.ports("localhost"),
         expose=read.ports("expose"),
@@ -76,8 +78,8 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
             return Mount(target, "tmpfs", writable=mode != COVERED)
         case ("ignored", target):
             return Mount(target, "tmpfs")
-        case ("dev" | "proc" as name, target):
-            return Mount(target, "dev" if name == "dev" else "proc", writable=True)
+        case ("dev" | "proc" | "try" as name, target):  # what is tried is made read-only below /proc
+            return Mount(target, "dev" if name == "dev" else "proc", writable=name != "try")
         case ("symlink", text, target):
             return Mount(target, "symlink", source=text, entry="symlink")
     return None

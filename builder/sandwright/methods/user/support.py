@@ -68,4 +68,5 @@ DECLARATION = Declaration(
         "bridge": reasons.BRIDGE_OWNER,
         "paths": reasons.UNSEEN_MOUNTS,
     },
+    masks_kernel=True,
 )

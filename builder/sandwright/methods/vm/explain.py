@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
@@ -45,6 +46,7 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
+        isolated=Isolation(ArtifactPosition(PLAN, "")),
         absent=read.absent(),
         localhost=read.ports("localhost"),
         expose=read.ports("expose"),

@@ -62,7 +62,14 @@ DECLARATION = Declaration(
         "bridge": reasons.UNSEEN_NO_BRIDGE,
         "paths": reasons.UNSEEN_MOUNTS,
     },
+    namespaces=frozenset(("user", "pid", "ipc", "uts", "cgroup")),
+    masks_kernel=True,
 )
 
-WITH_LANDLOCK = dataclasses.replace(DECLARATION, support={**DECLARATION.support, **_LANDLOCK})
+WITH_LANDLOCK = dataclasses.replace(
+    DECLARATION,
+    support={**DECLARATION.support, **_LANDLOCK},
+    namespaces=frozenset(),
+    masks_kernel=False,  # by the kernel inside
+)
 """The form `vm-landlock`."""

@@ -27,7 +27,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         yield from _rights(subject)
     yield from _mounts(subject)
     yield from _namespaces()
-    yield from _others(traces=subject.policy.process.seccomp == "build")
+    yield from _others(subject.host_process, traces=subject.policy.process.seccomp == "build")
     yield from _kernel()
     yield from _hidden(subject)
     yield from _interfaces(subject)
@@ -169,15 +169,14 @@ def _namespaces() -> Iterator[Probe]:
     )
 
 
-def _others(*, traces: bool) -> Iterator[Probe]:
-    """`traces`: test suites that trace are what the policy's profile is for."""
-    own = os.getpid()
+def _others(outside: int, *, traces: bool) -> Iterator[Probe]:
+    """`outside` is a process of the host. Test suites that trace are what a policy with `traces` is for."""
     yield _probe(
         "outside",
         "no process of the host is visible",
-        step("outside.process", "kill", own, 0),
-        ProbeStep(attempt("list", "/proc"), "outside.list", lacks=(f"\n{own}\n".encode(),)),
-        step("outside.directory", "stat", f"/proc/{own}"),
+        step("outside.process", "kill", outside, 0),
+        ProbeStep(attempt("list", "/proc"), "outside.list", lacks=(f"\n{outside}\n".encode(),)),
+        step("outside.directory", "stat", f"/proc/{outside}"),
         controls=(step("works", "kill", 0, 0), step("works", "stat", "/proc/self/status")),
     )
     if not traces:

@@ -21,6 +21,7 @@ from sandwright.verify.fixture import Fixture, planted
 from sandwright.verify.foreign.claims import Promises, filled, policy_text
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
+from sandwright.verify.host_process import host_process
 from sandwright.verify.listeners import listening
 from sandwright.verify.sandbox import base_environment
 from sandwright.verify.subject import canaries
@@ -35,10 +36,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 @contextlib.contextmanager
 def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
     """Newly planted files and listeners, and the command for them."""
-    with _planted(promises) as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
+    with (
+        _planted(promises) as fixture,
+        listening(fixture.read, fixture.write, fixture.word) as listeners,
+        host_process() as outside,
+    ):
         policy = resolved(promises, fixture)
         subject = ForeignSubject(
-            promises.name, policy, fixture, listeners, canaries(policy), promises=promises
+            *(promises.name, policy, fixture, listeners, canaries(policy)),
+            promises=promises,
+            host_process=outside,
         )
         with _sandbox(subject, given) as sandbox:
             try:

@@ -153,7 +153,10 @@ def _without_own(policy: ResolvedPolicy) -> ResolvedPolicy:
     return replace(policy, environment=replace(environment, secret=environment.secret | _OWN_VARIABLES))
 
 
-_OWN_VARIABLES = frozenset(("SANDWRIGHT_FLAGS", "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
+FLAGS = "SANDWRIGHT_FLAGS"
+"""The variable with the options of runsc."""
+
+_OWN_VARIABLES = frozenset((FLAGS, "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
 
 
 def _check(policy: ResolvedPolicy) -> None:
@@ -189,7 +192,7 @@ def outer_container(
     made = container(policy, replace(plan, mounts=shown), engine)
     facts = policy.facts
     environment = {
-        "SANDWRIGHT_FLAGS": " ".join(runsc_flags(policy)),
+        FLAGS: " ".join(runsc_flags(policy)),
         "SANDWRIGHT_PRIVATE": "\n".join(private),
     }
     return replace(

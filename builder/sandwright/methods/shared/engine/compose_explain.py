@@ -10,6 +10,7 @@ from sandwright.documents.document import Document, Path, field_name
 from sandwright.documents.yaml import parse_yaml
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.methods.shared.engine.compose import ABSENT_NAMES, SERVICE
 from sandwright.methods.shared.engine.explain import (
@@ -20,11 +21,38 @@ from sandwright.methods.shared.engine.explain import (
     mount_of,
     tmpfs_of,
 )
+from sandwright.methods.shared.engine.options import Option, check_options, is_filtered, isolation_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 
 FILE = "compose.yaml"
 _SERVICE: Path = ("services", SERVICE)
+
+_VOLUME: Shape = {
+    **keys("type", "source", "target", "read_only"),
+    "bind": {"create_host_path": OneOf((False,)), "propagation": OneOf(("rprivate",))},
+    "tmpfs": keys("mode"),
+}
+_FILE: Shape = {
+    "name": None,
+    "services": {
+        SERVICE: {
+            **keys("image", "init", "stdin_open", "hostname", "working_dir", "network_mode", "labels"),
+            **keys(
+                "read_only", "ipc", "cgroup", "cap_drop", "cap_add", "security_opt", "user", "userns_mode"
+            ),
+            **keys("ulimits", "mem_limit", "memswap_limit", "cpu_period", "cpu_quota", "pids_limit"),
+            **keys("environment", "tmpfs"),
+            "pull_policy": OneOf(("never",)),
+            "entrypoint": OneOf(([],)),
+            "logging": OneOf(({"driver": "none"},)),
+            "healthcheck": OneOf(({"disable": True},)),
+            "restart": OneOf(("no",)),
+            "volumes": Each(_VOLUME),
+        }
+    },
+}
+"""What is rendered (compose-spec). `privileged`, `devices`, `pid` and all else are refused."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +74,12 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
     content = rendered.artifact(FILE).content
     document = parse_yaml(content, file=FILE)
     data: Any = document.data
+    check_shape(document, _FILE, data)
     service = data["services"][SERVICE]
+    options = list(_options(document, service))
+    check_options(options, filters=True)
     mode, environment = service["network_mode"], list(_words(document, "environment"))
-    filtered = "seccomp:./seccomp.json" in service["security_opt"]
+    filtered = is_filtered(service["security_opt"], "seccomp:./seccomp.json")
     return (
         ComposeSandbox(
             "image",
@@ -57,9 +88,25 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
             environment={text.partition("=")[0]: place for text, place in environment if "=" in text},
             passing=Passing({text: place for text, place in environment if "=" not in text}),
             calls=filter_of(rendered, service.get("cap_add", ())) if filtered else calls.unfiltered(FILE),
+            isolated=isolation_of(options, ArtifactPosition(FILE, SERVICE, *document.position(_SERVICE))),
             names_stay_open=ABSENT_NAMES.encode() in content.partition(b"\nname: ")[0],
         ),
     )
+
+
+_LISTS = {"cap_drop": "--cap-drop", "cap_add": "--cap-add", "security_opt": "--security-opt"}
+_WORDS = {"ipc": "--ipc", "cgroup": "--cgroupns", "userns_mode": "--userns"}
+
+
+def _options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
+    """What decides about the container's rights, as the options of `run` that say the same."""
+    for key, name in _LISTS.items():
+        yield from ((name, text, place) for text, place in _words(document, key))
+    for key, name in _WORDS.items():
+        if key in service:
+            yield name, str(service[key]), _place(document, (key,), str(service[key]))
+    if service.get("read_only") is True:
+        yield "--read-only", "", _place(document, ("read_only",), "true")
 
 
 def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount]:
@@ -68,7 +115,7 @@ def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount
         fields = {"type": volume["type"], "dst": _plain(volume["target"])}
         fields |= {"src": _plain(volume["source"])} if "source" in volume else {}
         fields |= {"readonly": ""} if volume.get("read_only") else {}
-        mount = mount_of(fields)
+        mount = mount_of(fields, _place(document, ("volumes", index), fields["dst"]))
         access = "rw" if mount.writable else "ro"
         found.append((mount, _place(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}")))
     words = _words(document, "security_opt")

@@ -8,18 +8,17 @@ from dataclasses import replace
 
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
+from sandwright.evaluate.explain.isolation import refuse_unknown
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.squid import Squid, parsed
 from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME, LaunchPlan
+from sandwright.methods.shared.engine.options import Option, check_options, isolation_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 from sandwright.render.shell import VARIABLES
-
-Option = tuple[str, str, ArtifactPosition]
-"""Its name, its value, and where it is."""
 
 PlacedMount = tuple[Mount, ArtifactPosition]
 
@@ -29,8 +28,8 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
     With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.
     """
-    read = _read(rendered)
-    options = [option(word, place) for word, place in read.placed("engine.options")]
+    read = read_launch(rendered)
+    options = engine_options(read)
     hidden = [
         ("--mount", f"type=bind,hidden,{fields}", place)
         for fields, place in read.placed("engine.hidden_files")
@@ -47,6 +46,7 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         },
         passing=read.passing(),
         calls=filter_of(rendered, [value for name, value, _ in options if name == "--cap-add"]),
+        isolated=isolation_of(options, ArtifactPosition(options[0][2].artifact, "the options of `run`")),
         absent=read.absent(),
         localhost=read.ports("localhost"),
         expose=read.ports("expose"),
@@ -60,7 +60,14 @@ def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
     return None if own is None else lambda: parsed(own.content.decode(), own.name)
 
 
-def _read(rendered: Rendered) -> ReadPlan:
+def engine_options(read: ReadPlan) -> list[Option]:
+    """The options that the launcher gives the engine. Raise DocumentError for one that is not rendered."""
+    options = [option(word, place) for word, place in read.placed("engine.options")]
+    check_options(options)
+    return options
+
+
+def read_launch(rendered: Rendered) -> ReadPlan:
     """The plan, or the variables of a launcher in shell."""
     if any(each.name == VARIABLES for each in rendered.artifacts):
         rows = rows_of(rendered)
@@ -92,7 +99,7 @@ def option(word: str, place: ArtifactPosition) -> Option:
 
 def mounts_of(options: Sequence[Option]) -> Iterator[PlacedMount]:
     """What the engine brings, what is asked for, and what is masked."""
-    found = [(mount, place) for name, value, place in options for mount in _mount(name, value)]
+    found = [(mount, place) for name, value, place in options for mount in _mount(name, value, place)]
     masks = [each for name, value, place in options for each in masks_of(name, value, place)]
     yield from in_order(found, masks, options[0][2].artifact)
 
@@ -115,14 +122,25 @@ def masks_of(name: str, value: str, place: ArtifactPosition) -> Iterator[PlacedM
         yield from ((Mount(path, "mask"), place) for path in value.removeprefix("mask=").split(":"))
 
 
-def _mount(name: str, value: str) -> Iterator[Mount]:
+def _mount(name: str, value: str, place: ArtifactPosition) -> Iterator[Mount]:
     if name == "--tmpfs":
         yield tmpfs_of(value)
     elif name == "--mount":
-        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))))
+        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))), place)
     elif name == "--volume":
-        source, target, options = value.split(":")
-        yield Mount(target, "bind", options.startswith("rw"), source=source)
+        yield _volume(value, place)
+
+
+def _volume(value: str, place: ArtifactPosition) -> Mount:
+    """The mount of `SOURCE:TARGET[:OPTIONS]`, which can be written unless it says `ro`."""
+    source, target, *options = value.split(":")[:3] if value.count(":") in (1, 2) else ("", "")
+    words = ",".join(options).split(",") if options else []
+    if not source.startswith("/") or not target.startswith("/") or not _VOLUME_OPTIONS.issuperset(words):
+        raise refuse_unknown(place)
+    return Mount(target, "bind", "ro" not in words, source=source)
+
+
+_VOLUME_OPTIONS = frozenset(("ro", "rw", "rprivate"))
 
 
 def tmpfs_of(value: str) -> Mount:
@@ -131,8 +149,19 @@ def tmpfs_of(value: str) -> Mount:
     return Mount(target, "tmpfs", writable="ro" not in options.split(","))
 
 
-def mount_of(fields: Mapping[str, str]) -> Mount:
-    """The mount of an option's fields."""
+_FIELDS = frozenset(
+    (
+        *("type", "src", "source", "dst", "target", "readonly", "ro", "bind-propagation", "tmpfs-mode"),
+        *("notmpcopyup", "hidden"),
+    )
+)
+
+
+def mount_of(fields: Mapping[str, str], place: ArtifactPosition) -> Mount:
+    """The mount of an option's fields. Raise DocumentError for a field or a value that is not rendered."""
+    private = fields.get("bind-propagation", "rprivate") == "rprivate"
+    if not (_FIELDS.issuperset(fields) and fields["type"] in ("bind", "tmpfs") and private):
+        raise refuse_unknown(place)
     target = fields["dst"] if "dst" in fields else fields["target"]
     source = fields.get("src") or fields.get("source", "")
     writable = not {"readonly", "ro"} & fields.keys()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sandwright.documents.document import Document, field_name
 from sandwright.documents.jsontext import parse_json
 from sandwright.evaluate.explain import calls
-from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.evaluate.explain.plans import read_plan
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure
+from sandwright.evaluate.explain.isolation import Isolation, refuse_unknown
+from sandwright.evaluate.explain.plans import Placed, read_plan
+from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.shared.runtime_spec.render import IGNORED, NOTHING
 from sandwright.policy.resolved import ResolvedPolicy
@@ -18,21 +20,64 @@ from sandwright.render.rendered import Rendered
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 
+_MAPPINGS = Each(keys("containerID", "hostID", "size"))
+_CONFIG: Shape = {
+    **keys("ociVersion", "hostname"),
+    "process": {
+        **keys("terminal", "args", "env", "cwd", "rlimits", "noNewPrivileges"),
+        "user": keys("uid", "gid"),
+        "capabilities": keys("bounding", "effective", "permitted"),
+    },
+    "root": {"path": OneOf(("rootfs",)), "readonly": None},
+    "mounts": Each(keys("destination", "type", "source", "options")),
+    "linux": {
+        **keys("maskedPaths", "readonlyPaths", "cgroupsPath"),
+        "namespaces": Each(keys("type")),  # a path would be that of another process
+        "resources": {**keys("memory", "cpu", "pids"), "devices": Each(keys("allow", "access"))},
+        "seccomp": keys("architectures", "defaultAction", "defaultErrnoRet", "syscalls"),
+        **dict.fromkeys(("uidMappings", "gidMappings"), _MAPPINGS),
+    },
+}
+"""What is rendered. Hooks, devices, annotations and all else are refused."""
+
+_MOUNT_OPTIONS = frozenset(
+    (
+        *("bind", "rbind", "rprivate", "ro", "rro", "rw", "nosuid", "nodev", "noexec", "strictatime"),
+        *("newinstance", "mode", "size", "uid", "gid", "ptmxmode"),
+    )
+)
+
+_RUNSC_FLAGS = frozenset(
+    (
+        *("--oci-seccomp", "--network=none", "--network=host", "--directfs=false", "--rootless"),
+        "--host-uds=open",
+    )
+)
+
 
 def read_runc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The container that runc or crun makes of `config.json`."""
-    return _read(rendered, gvisor=False)
+    return read_config(rendered, None)
 
 
 def read_runsc(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The container that runsc makes of `config.json`."""
-    return _read(rendered, gvisor=True)
+    return read_config(rendered, read_plan(rendered).placed("runtime.flags"))
 
 
-def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
+def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure:
+    """The container of `config.json`, for runsc with `flags`.
+
+    Raise DocumentError for a key, an option of a mount or a flag that is not rendered.
+    """
     content = rendered.artifact("config.json").content
     document = parse_json(content, file="config.json")
     config: Any = document.data
+    check_shape(document, _CONFIG, config)
+    for flag, place in flags or ():
+        if flag not in _RUNSC_FLAGS:
+            raise refuse_unknown(place)
+    words = {flag for flag, _ in flags or ()}
     launch = read_plan(rendered)
     kinds = [each["type"] for each in config["linux"]["namespaces"]]
     network = ("linux", "namespaces", kinds.index("network")) if "network" in kinds else None
@@ -46,17 +91,51 @@ def _read(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         network=_place(document, network, "network") if network else None,
         environment=environment,
         passing=launch.passing(),
-        calls=calls.of_document(document, caps=config["process"]["capabilities"]["bounding"]),
+        calls=_filter(document, config, obeyed=flags is None or "--oci-seccomp" in words),
+        isolated=_isolation(document, config),
         absent=launch.absent(),
         localhost=launch.ports("localhost"),
         expose=launch.ports("expose"),
-        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime.flags,
+        sockets=flags is None or "--host-uds=open" in words,
+    )
+
+
+def _filter(document: Document, config: Any, *, obeyed: bool) -> Calls:  # noqa: ANN401 - JSON
+    if not obeyed or "seccomp" not in config["linux"]:
+        return calls.unfiltered(document.file)
+    return calls.of_document(document, caps=config["process"]["capabilities"]["bounding"])
+
+
+def _isolation(document: Document, config: Any) -> Isolation:  # noqa: ANN401 - JSON
+    process, linux = config["process"], config["linux"]
+    devices = linux.get("resources", {}).get("devices", ())
+    gains, writable = ("process", "noNewPrivileges"), ("root", "readonly")
+    return Isolation(
+        _place(document, ("linux", "namespaces"), "namespaces"),
+        {each["type"] for each in linux["namespaces"]},
+        {
+            name.removeprefix("CAP_"): _place(document, ("process", "capabilities", kind, index), name)
+            for kind, names in process["capabilities"].items()
+            for index, name in enumerate(names)
+        },
+        gains_rights=None if process.get(gains[1]) is True else _place(document, gains[:1], gains[1]),
+        writable_root=None
+        if config["root"].get(writable[1]) is True
+        else _place(document, writable[:1], "root"),
+        devices={
+            f"{index}": _place(document, ("linux", "resources", "devices", index), "allow")
+            for index, each in enumerate(devices)
+            if each.get("allow") is not False
+        },
     )
 
 
 def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPosition]]:  # noqa: ANN401 - JSON
     """In order: the runtime masks and closes its own paths after all mounts are made."""
     for index, each in enumerate(config["mounts"]):
+        for option in each["options"]:
+            if option.partition("=")[0] not in _MOUNT_OPTIONS:
+                raise refuse_unknown(_place(document, ("mounts", index), option))
         mount = _mount(each)
         text = f"{each['type']} {each['source']} on {mount.target}, {'rw' if mount.writable else 'ro'}"
         yield mount, _place(document, ("mounts", index), text)

@@ -1,0 +1,45 @@
+"""What artifacts say of a sandbox apart from files, network and variables: namespaces, rights, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.policy.declaration import Namespace
+
+ALL = "ALL"
+"""All capabilities."""
+
+ENGINE_DEFAULTS = "those that the engine gives by default"
+
+_Positions = Mapping[str, ArtifactPosition]
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What the artifacts leave a sandbox of its surroundings.
+
+    `at` is where they say it. `namespaces` are its own; that of the network is asked about by connections.
+    `capabilities` are those that any process inside can have, without `CAP_`, and `granted` those of them
+    that the method needs under every policy. `devices` are those of the host that can be opened. `unmasked`
+    are the words that lift an engine's masks over /proc and /sys, and `engine_masks` says that it has them.
+    """
+
+    at: ArtifactPosition
+    namespaces: AbstractSet[Namespace] = frozenset()
+    capabilities: _Positions = field(default_factory=dict)
+    granted: AbstractSet[str] = frozenset()
+    gains_rights: ArtifactPosition | None = None
+    writable_root: ArtifactPosition | None = None
+    devices: _Positions = field(default_factory=dict)
+    unmasked: _Positions = field(default_factory=dict)
+    engine_masks: bool = False
+
+
+def refuse_unknown(place: ArtifactPosition) -> DocumentError:
+    """The error for a word that no reader knows: what it opens can't be said, so the artifact is not used."""
+    problem = Problem(place.line, place.column, "", f"{place.text!r} is unknown: the artifact is not used")
+    return DocumentError(place.artifact, [problem])

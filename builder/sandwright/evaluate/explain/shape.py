@@ -1,0 +1,57 @@
+"""The keys and values of a document that a reader knows: what another one opens can't be said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.documents.document import Document, Path
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of some values."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Each:
+    """A list, each item of which has a shape."""
+
+    shape: Shape
+
+
+Shape = Mapping[str, "Shape"] | OneOf | Each | None
+"""The keys of an object, each with the shape of its value; None for whatever is there."""
+
+
+def keys(*names: str) -> dict[str, Shape]:
+    """Keys with any value."""
+    return dict.fromkeys(names)
+
+
+def check_shape(document: Document, shape: Shape, value: Any, at: Path = ()) -> None:  # noqa: ANN401 - JSON
+    """Raise DocumentError for each key and value of a part of a document that its shape does not have."""
+    document.refuse((path, "is unknown: the artifact is not used") for path in _unknown(shape, value, at))
+
+
+def _unknown(shape: Shape, value: Any, at: Path) -> Iterator[Path]:  # noqa: ANN401 - JSON
+    match shape:
+        case None:
+            return
+        case OneOf(values):
+            if not any(type(each) is type(value) and each == value for each in values):
+                yield at
+        case Each(item) if isinstance(value, list):
+            for index, each in enumerate(value):
+                yield from _unknown(item, each, (*at, index))
+        case Mapping() if isinstance(value, dict):
+            for key, each in value.items():
+                if key in shape:
+                    yield from _unknown(shape[key], each, (*at, key))
+                else:
+                    yield (*at, key)
+        case _:
+            yield at

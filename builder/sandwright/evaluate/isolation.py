@@ -1,0 +1,122 @@
+"""What a sandbox has to hold apart from files, network and variables, and where its artifacts hold less.
+
+What is required comes from the policy and the method's declaration; the artifacts say what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandwright.errors import UsageError
+from sandwright.evaluate.explain.calls import UNLISTED
+from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.isolation import Isolation
+from sandwright.evaluate.explain.own import own_answer
+from sandwright.evaluate.explain.reading import ReadBack
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.baseline import load_baseline
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Something of the host, or a right, that the artifacts leave to the sandbox."""
+
+    subject: str
+    denied_by: str
+    place: ArtifactPosition
+
+    def __str__(self) -> str:
+        """`capability SYS_ADMIN: denied by process.privileged: false (…), allowed by launch.plan:12:1: …`."""
+        return f"{self.subject}: denied by {self.denied_by}, allowed by {self.place}"
+
+
+def exposures(
+    policy: ResolvedPolicy, declaration: Declaration, sandbox: ReadBack, arch: str
+) -> Iterator[Exposure]:
+    """All of them. Raise UsageError where the declaration promises what nothing reads back."""
+    yield from _default_action(policy, sandbox, arch)
+    isolation = sandbox.isolation()
+    if isolation is None:
+        if declaration.namespaces or declaration.masks_kernel:
+            raise UsageError(
+                f"{declaration.method} declares namespaces or masks, and nothing reads them back"
+            )
+        return
+    yield from _namespaces(declaration, isolation)
+    yield from _rights(policy, isolation)
+    for device, place in isolation.devices.items():
+        yield Exposure(f"device {device}", f"{declaration.method}: no device of the host", place)
+    for word, place in isolation.unmasked.items():
+        yield Exposure(f"masks of /proc and /sys ({word})", f"{declaration.method}: process.kernel", place)
+    if isinstance(sandbox, Enclosure):
+        yield from _links(policy, sandbox)
+        if declaration.masks_kernel and not isolation.engine_masks:
+            yield from _kernel_paths(policy, declaration, sandbox)
+
+
+def _default_action(policy: ResolvedPolicy, sandbox: ReadBack, arch: str) -> Iterator[Exposure]:
+    """What a filter answers to calls that none of its rules names, such as those of a newer kernel."""
+    asked = Asked("syscall", UNLISTED, name=UNLISTED)
+    verdict = sandbox.answer(asked, policy.facts, arch)
+    if verdict.allowed:
+        own = own_answer(policy, asked, arch)
+        if not own.allowed:
+            ground = f"{own.ground.text} ({own.ground.source})"
+            yield Exposure(UNLISTED, ground, verdict.place or ArtifactPosition("", verdict.because))
+
+
+def _namespaces(declaration: Declaration, isolation: Isolation) -> Iterator[Exposure]:
+    for kind in sorted(declaration.namespaces - isolation.namespaces):
+        yield Exposure(f"namespace {kind} of the host", f"{declaration.method}: one of its own", isolation.at)
+
+
+def _rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
+    """What `process.privileged` grants is capabilities for root inside, and set-user-id programs."""
+    privileged = policy.process.privileged
+    ground = f"process.privileged: {str(privileged).lower()} ({policy.source('process.privileged')})"
+    granted = {
+        each.removeprefix("CAP_") for each in load_baseline().capabilities["init" if privileged else "none"]
+    }
+    for capability, place in isolation.capabilities.items():
+        if capability not in granted | isolation.granted:
+            yield Exposure(f"capability {capability}", ground, place)
+    if isolation.gains_rights is not None and not privileged:
+        yield Exposure("set-user-id programs", ground, isolation.gains_rights)
+    if isolation.writable_root is not None:
+        yield Exposure("write the image's root", "the sandbox's own root, read-only", isolation.writable_root)
+
+
+def _kernel_paths(policy: ResolvedPolicy, declaration: Declaration, sandbox: Enclosure) -> Iterator[Exposure]:
+    """Paths of /proc and /sys that are not hidden, or can be written.
+
+    Over an image all are named, as its kernel may be another; over the host's root those that it has.
+    """
+    ground = f"{declaration.method}: process.kernel"
+    at = sandbox.isolated.at
+    for path in hidden_paths():
+        there = sandbox.root == "image" or policy.facts.kind(path) not in (None, "symlink")
+        mount = sandbox.mount_over(path, policy.facts) if there else None
+        hidden = mount is not None and (
+            mount.kind == "mask" or (mount.kind, mount.writable) == ("tmpfs", False)
+        )
+        if there and not hidden:
+            yield Exposure(f"read {path}", ground, at)
+    for path in load_baseline().readonly:
+        mount = sandbox.mount_over(path, policy.facts)
+        if mount is None or mount.writable:
+            yield Exposure(f"write {path}", ground, at)
+
+
+def _links(policy: ResolvedPolicy, sandbox: Enclosure) -> Iterator[Exposure]:
+    """Links that are not the host's: under another one a path has another meaning than in the policy.
+
+    bubblewrap makes them on the host where what is above is bound there.
+    """
+    for mount, place in sandbox.mounts:
+        if mount.kind == "symlink" and policy.facts.link(mount.target) != mount.source:
+            ground = "the host, which has no such link"
+            yield Exposure(f"link {mount.target} to {mount.source}", ground, place)

@@ -1,0 +1,45 @@
+"""A process of the host that a sandbox must not see, with a process number that is free in the sandbox.
+
+Process numbers of another process table begin at 1 again: where a process inside has the number of the one
+outside, an attempt on that number says nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError
+
+MOST_INSIDE = 4096
+"""More than are started inside: a process for each attempt, and the tasks of a kernel; 1,200 were counted."""
+
+_PID_MAX = Path("/proc/sys/kernel/pid_max")
+_MOST_ROUNDS = 3
+
+
+@contextlib.contextmanager
+def host_process() -> Iterator[int]:
+    """The number of a process that lives for the length of a `with`."""
+    lowest = min(MOST_INSIDE, int(_PID_MAX.read_text(encoding="ascii")) // 2) if _PID_MAX.exists() else 0
+    for _ in range(_MOST_ROUNDS):
+        _pass_numbers(lowest)
+        # cat ends with its input, so also when this process is killed
+        with process.start("cat", stdin=b"") as waiting:
+            if waiting.pid >= lowest:
+                yield waiting.pid
+                return
+    raise HostError(f"no process of the host gets a number above {lowest}, so none can be probed")
+
+
+def _pass_numbers(lowest: int) -> None:
+    """Use up the numbers below `lowest`: threads have numbers too, and cost the least."""
+    for _ in range(2 * lowest):
+        thread = threading.Thread()
+        thread.start()
+        thread.join()
+        if thread.native_id is None or thread.native_id + 1 >= lowest:
+            return

@@ -1,0 +1,68 @@
+"""Plants a fault in rendered artifacts, and sees whether they are used."""
+
+# ruff: noqa: PLR0917
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from sandwright import HostFacts, Policy, ResolvedPolicy
+from sandwright.errors import ArtifactsTooWide, DocumentError
+from sandwright.methods import registry
+from sandwright.methods.contract import Method
+from sandwright.policy.facts import HostEntry
+from sandwright.render.artifact import Artifact
+
+DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
+HOME, PROJECT = "/home/u", "/home/u/p"
+FACTS = HostFacts(
+    os="linux",
+    home=HOME,
+    project=PROJECT,
+    entries={
+        **dict.fromkeys(("/", "/home", HOME, PROJECT, "/tmp", f"{HOME}/.ssh", "/usr", "/etc"), DIRECTORY),
+        **dict.fromkeys((f"{PROJECT}/.git", f"{PROJECT}/.git/hooks", f"{PROJECT}/out"), DIRECTORY),
+        f"{PROJECT}/.git/config": FILE,
+    },
+    git_directories=(f"{PROJECT}/.git",),
+)
+
+
+def policy_for(method: str, filesystem: str = "{}", facts: HostFacts = FACTS) -> ResolvedPolicy:
+    limits = "{memory: unlimited, cpus: unlimited, pids: unlimited}"
+    return Policy.from_text(f"method: {method}\nfilesystem: {filesystem}\nresources: {limits}\n").resolve(
+        facts
+    )
+
+
+FAULTY = "{deny: [$PROJECT/secret], readonly: [$PROJECT/kept]}"
+FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept": FILE})
+
+
+def check_planted(
+    policy: ResolvedPolicy,
+    method: str,
+    artifact: str,
+    change: tuple[str, str],
+    case: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is rendered is used; with one change it is refused, for the case."""
+    made = Method.make_artifacts
+
+    def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        return tuple(replaced(each, *change) if each.name == artifact else each for each in made(own, policy))
+
+    assert artifact in {each.name for each in registry.render(policy, method).artifacts}
+    monkeypatch.setattr(Method, "make_artifacts", faulty)
+    with pytest.raises((ArtifactsTooWide, DocumentError), match=re.escape(case)):
+        registry.render(policy, method)
+
+
+def replaced(artifact: Artifact, old: str, new: str) -> Artifact:
+    changed = artifact.content.replace(old.encode(), new.encode())
+    assert changed != artifact.content
+    return dataclasses.replace(artifact, content=changed)

@@ -1,0 +1,52 @@
+"""The number of the process that a sandbox must not see is free inside, whatever numbers the host is at."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.verify.host_process import MOST_INSIDE, host_process
+
+FIRST_NUMBERS = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")
+"""As in a container that was just started: this process has number 1, what it starts the next ones."""
+
+PROOF = """
+import sys
+from pathlib import Path
+from proving import red
+print(red("bwrap", "method: bwrap\\nschema: 1\\n", Path(sys.argv[1]), None, runs=False))
+"""
+
+
+def _run(script: str, *words: object) -> str:
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    made = process.run(
+        *FIRST_NUMBERS, sys.executable, "-c", script, *map(str, words), timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert made.status == 0, made.stderr
+    return made.text
+
+
+@pytest.mark.needs("unshare", "bwrap")
+def test_the_probes_hold_where_the_host_s_numbers_are_those_inside(tmp_path: Path) -> None:
+    assert _run(PROOF, tmp_path / "project") == "{}"
+
+
+@pytest.mark.needs("unshare")
+def test_the_number_is_above_those_inside() -> None:
+    script = "from sandwright.verify.host_process import *\nwith host_process() as number: print(number)"
+    assert int(_run(script)) >= MOST_INSIDE
+
+
+def test_it_lives_as_long_as_it_is_probed() -> None:
+    with host_process() as number:
+        os.kill(number, 0)
+        status = Path(f"/proc/{number}/status")
+        assert not status.exists() or "State:\tZ" not in status.read_text()
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
