@@ -523,14 +523,62 @@ def test_nothing_to_report_needs_no_python(front: Front, script: str) -> None:
     assert front.python("sh", "-c", script)[1].returncode == (3 if script == "exit 3" else 0)
 
 
-def test_each_file_is_looked_at_once_a_day(front: Front) -> None:
+def _known(front: Front) -> Path:
+    return next((_home(front) / ".cache/sandwright/sessions/repositories").iterdir())
+
+
+@pytest.mark.parametrize("damage", ["old", "of the future", "absent"])
+def test_each_file_is_looked_at_once_a_day(front: Front, damage: str) -> None:
     front.warm()
-    (known,) = (_home(front) / ".cache/sandwright/sessions/repositories").iterdir()
-    before = known.read_text()
-    known.write_text(before.replace('"full": "', '"full": "1'))
-    assert "report" in front.python("true")[0]
-    known.unlink()
-    assert "report" in front.python("true")[0]
+    known, planted = _known(front), front.project.root / "below/planted"
+    _write(planted)
+    planted.chmod(0o4755)
+    time.sleep(0.05)  # a tick of the file system's clock
+    assert front.python("true")[0] == []
+    text = '{"full": "1"}' if damage == "old" else known.read_text().replace('"full": "', '"full": "1')
+    known.unlink() if damage == "absent" else known.write_text(text)
+    assert front.python("true")[0] == ["report"]
+    assert json.loads(known.read_text())[str(planted)] == "set-id"
+    planted.unlink()
+    assert front.python("true")[0] == ["report"]
+    assert list(json.loads(known.read_text())) == ["full"]
+
+
+def test_a_complete_look_is_remembered(front: Front) -> None:
+    front.warm()
+    known = _known(front)
+    known.write_text('{"full": "1"}')
+    assert front.python("true")[0] == []
+    assert abs(int(json.loads(known.read_text())["full"]) - time.time()) < 60
+
+
+def _has_python_looked(front: Front, *words: str) -> bool:
+    """Whether Python reports a first run: it drops repositories that are gone from what is known."""
+    assert front.project.run("true").returncode == 0
+    for path in entries(front.project):
+        path.unlink()
+    known = _known(front)
+    known.write_text(json.dumps({**json.loads(known.read_text()), "1:1": "/gone"}))
+    started, ended = front.python(*words)
+    assert (started, ended.returncode) == (["start"], 0), ended
+    assert front.project.records() == []
+    return "1:1" not in json.loads(known.read_text())
+
+
+def test_nothing_to_report_of_a_first_run(front: Front) -> None:
+    """Python has become the launcher, and the native command looks as after any other."""
+    assert not _has_python_looked(front, "true")
+
+
+def test_what_a_first_run_left(front: Front) -> None:
+    assert _has_python_looked(front, "mkdir", "-p", "a/b/.vscode")
+
+
+def test_telemetry_of_a_first_run_is_pythons(front: Front, tmp_path: Path) -> None:
+    front.project.environment["SANDWRIGHT_TELEMETRY"] = str(tmp_path / "events")
+    assert _has_python_looked(front, "true")
+    first, second = map(json.loads, (tmp_path / "events").read_text().splitlines())
+    assert (first["rendered"], second["rendered"]) == ("now", "now")
 
 
 def test_what_a_session_is_known_by(front: Front) -> None:

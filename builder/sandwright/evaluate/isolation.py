@@ -30,7 +30,7 @@ class Exposure:
     place: ArtifactPosition
 
     def __str__(self) -> str:
-        """`capability SYS_ADMIN: denied by process.privileged: false (…), allowed by launch.plan:12:1: …`."""
+        """`capability SYS_ADMIN: denied by process.sandbox_root: false (…), allowed by launch.plan:12:1: …`."""
         return f"{self.subject}: denied by {self.denied_by}, allowed by {self.place}"
 
 
@@ -75,9 +75,9 @@ def _namespaces(declaration: Declaration, isolation: Isolation) -> Iterator[Expo
 
 
 def _rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
-    """What `process.privileged` grants is capabilities for root inside, and set-user-id programs."""
-    privileged = policy.process.privileged
-    ground = f"process.privileged: {str(privileged).lower()} ({policy.source('process.privileged')})"
+    """What `process.sandbox_root` grants is capabilities for root inside, and set-user-id programs."""
+    privileged = policy.process.sandbox_root
+    ground = f"process.sandbox_root: {str(privileged).lower()} ({policy.source('process.sandbox_root')})"
     granted = {
         each.removeprefix("CAP_") for each in load_baseline().capabilities["init" if privileged else "none"]
     }

@@ -14,9 +14,15 @@ from sandwright.launcher.run_document import RunDocument, open_run_document, wit
 from sandwright.session import absent_guard, state
 from sandwright.session.audit import AuditLog
 from sandwright.session.git_hints import git_hint
-from sandwright.session.post_run_start import Clock, can_exec_post_run, is_traced, post_run_argv
-from sandwright.session.render_cache import CachedSandbox
-from sandwright.session.request import RunRequest
+from sandwright.session.post_run_start import (
+    Clock,
+    can_exec_post_run,
+    is_traced,
+    native_post_run_argv,
+    post_run_argv,
+)
+from sandwright.session.render_cache import CachedSandbox, cache_path
+from sandwright.session.request import RunRequest, command_folder
 from sandwright.session.session_record import PostRun, SessionRecord
 from sandwright.signalling import identity
 
@@ -81,8 +87,7 @@ class CommandSession:
         """Become the launcher; come back only with an error, having cleaned up."""
         program = self.prepared.argv[0]
         try:
-            post_run = tuple(post_run_argv(state.write(self.record)))
-            file = open_run_document(replace(self.document(), post_run=post_run))
+            file = open_run_document(replace(self.document(), post_run=self._post_run_argv()))
             os.set_inheritable(file, True)
             words = with_document(self.launcher_argv(), file)
             _restore_signals()
@@ -94,6 +99,15 @@ class CommandSession:
             from sandwright.session.post_run import report_run  # noqa: PLC0415 - the launcher failed to start
 
             report_run(self.record, None, notify, refusals=Path(state.denials_of(self.id)))
+
+    def _post_run_argv(self) -> tuple[str, ...]:
+        """Record the run; give the words that the launcher executes at its end."""
+        native: list[str] = []
+        folder = command_folder()
+        if folder and self.record.after == self.prepared.record.after:  # nothing that only Python does
+            entry = cache_path(self.request.identity())
+            native = native_post_run_argv(folder, entry, Clock(*self.record.clock))
+        return (*native, *post_run_argv(state.write(self.record)))
 
     def _cidfile(self) -> str | None:
         """The file of `--cidfile` where an engine writes the container's id; else write our own there."""
@@ -143,7 +157,7 @@ def _post_run(session: str, request: RunRequest, prepared: CachedSandbox) -> Pos
         telemetry=request.telemetry,
         denials=request.denials,
         quiet=request.quiet,
-        rendered="now" if prepared.fresh else "before",
+        rendered="now" if prepared.fresh and (request.telemetry or is_traced()) else "before",
         hint=git_hint(request.argv, report.scope, prepared.start.unsigned),
     )
 

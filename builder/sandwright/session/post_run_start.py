@@ -49,6 +49,20 @@ def post_run_argv(record: str) -> list[str]:
     return [sys.executable, "-I", "-S", *quiet, "-X", "utf8", "-c", _CODE, root, record]
 
 
+def native_post_run_argv(folder: str, entry: str, clock: Clock) -> list[str]:
+    """The words before those, with which the native command looks first (docs/front.md); none without one.
+
+    `folder` is the command's, `entry` the file in the render cache that the run was started from.
+    """
+    command = Path(folder, "sandwright")
+    try:
+        with command.open("rb") as file:
+            native = file.read(4) == b"\x7fELF"
+    except OSError:
+        return []
+    return [str(command), "--after", entry, str(clock.began), str(clock.ticks)] if native else []
+
+
 def can_exec_post_run(directory: str) -> bool:
     """Whether a launcher can become this program: records are in `directory`.
 

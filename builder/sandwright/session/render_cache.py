@@ -125,6 +125,7 @@ def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *,
     if key is None:
         return
     path = cache_path(identity)
+    user_dirs.private(os.path.dirname(known_file(prepared.record.after.policy)))  # where the front writes
     body = entry_bytes(_entry(prepared, recording, trusted=trusted))
     user_dirs.write(path, cache_key.mac(key, path, body) + b"\n" + body)
 

@@ -120,14 +120,20 @@ class RunRequest:
 _CHOOSING = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
 
 
+def command_folder() -> str:
+    """The directory of the command that started Python, empty where Python was started otherwise."""
+    folder, name = os.path.split(os.path.abspath(sys.argv[0]))
+    by_command = name == INTERPRETER and sys.flags.safe_path and sys.flags.ignore_environment
+    return folder if by_command else ""
+
+
 def _variable(name: str) -> tuple[str, str | None]:
     return name, os.environ.get(name)
 
 
 def _program() -> str:
     """Which copy of this program it is: the directory of the command, or how Python was started otherwise."""
-    folder, name = os.path.split(os.path.abspath(sys.argv[0]))
-    if name == INTERPRETER and sys.flags.safe_path and sys.flags.ignore_environment:
+    if folder := command_folder():
         return folder
     site = sys.modules.get("site")
     user = getattr(site, "USER_SITE", None) if getattr(site, "ENABLE_USER_SITE", False) else None

@@ -41,7 +41,7 @@ class PostRun:
 
     `policy` is the file whose runs it is about, `guard` the file of `absent_guard`, empty without one.
     `telemetry` and `denials` are files that events and denials are appended to, empty for none. With `quiet`,
-    denials are not printed. `rendered` tells whether this run rendered the sandbox.
+    denials are not printed. `rendered` tells telemetry whether this run rendered the sandbox.
     """
 
     policy: str

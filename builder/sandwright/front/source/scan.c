@@ -19,6 +19,7 @@ enum { HEAD = 1, COMMONDIR = 2, OBJECTS = 4, REFS = 8 };
 static const struct entry *entry;
 static long long since;
 static int names_left = MOST_NAMES;
+static bool complete; /* each file is looked at */
 
 /* Whether programs of the host use what is at a path: protected names, and what makes a directory one of Git's. A name that
  * another file system may take for such is one. */
@@ -52,7 +53,7 @@ static void scan(int above, const char *name, const char *path, const struct sta
         char *below = xasprintf("%s/%s", path, each->d_name);
         bool tool = is_used(below, each->d_name, &part), closed = contains(&entry->closed, below);
         parts |= part;
-        if (changed || used || tool || part != 0 || each->d_type == DT_DIR || each->d_type == DT_UNKNOWN) {
+        if (complete || changed || used || tool || part != 0 || each->d_type == DT_DIR || each->d_type == DT_UNKNOWN) {
             if (fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
                 _exit(1);
             bool is_new = nanoseconds(status.st_ctim) >= since, directory = S_ISDIR(status.st_mode);
@@ -75,15 +76,17 @@ static void scan(int above, const char *name, const char *path, const struct sta
 static _Noreturn void scan_all(void)
 {
     char *known = read_file(AT_FDCWD, entry->known, 1 << 24, NULL), *full = known == NULL ? NULL : strstr(known, "\"full\": \"");
-    long long age = full == NULL ? -1 : time(NULL) - atoll(full + strlen("\"full\": \""));
-    if (age < 0 || age >= DAY || strstr(known, "\"set-id\"") != NULL || strstr(known, "\"unread\"") != NULL)
-        _exit(1); /* Python looks at every file once a day, and always at these */
+    long long now = time(NULL), age = full == NULL ? -1 : now - atoll(full + strlen("\"full\": \""));
+    complete = age < 0 || age >= DAY;
+    if (known != NULL && (strstr(known, "\"set-id\"") != NULL || strstr(known, "\"unread\"") != NULL))
+        _exit(1); /* which Python looks at */
     for (size_t index = 0; index < entry->roots.count; index++) {
         struct stat status;
         if (lstat(entry->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
             scan(AT_FDCWD, entry->roots.at[index], entry->roots.at[index], &status, false, 0);
     }
-    _exit(0);
+    const char *looked = xasprintf("{\"full\": \"%lld\"}", now);
+    _exit(complete && !replace_file(entry->known, looked));
 }
 
 bool nothing_to_report(const struct entry *of, long long from)

@@ -146,11 +146,8 @@ static char *write_record(const struct entry *entry, const char *command, long l
     char *record = xasprintf("{\"session\": \"%s\", \"pid\": %s, \"start\": %s, \"pid_namespace\": \"%s\", \"began\": %lld.%06lld, "
                         "\"clock\": [%lld, %lld], \"command\": \"%s\", %s", session, process, started(process), namespace,
                         now / 1000000, now % 1000000, began, ticks, slash == NULL ? command : slash + 1, entry->record);
-    char *part = xasprintf("%s.json.%s.part", path, process);
-    if (write_file(AT_FDCWD, part, record, strlen(record), 0600) != 0 || rename(part, xasprintf("%s.json", path)) != 0) {
-        unlink(part);
+    if (!replace_file(xasprintf("%s.json", path), record))
         become_python();
-    }
     setenv("SANDWRIGHT_SESSION", session, 1);
     return path;
 }
@@ -222,8 +219,8 @@ static void start(char **command)
 static bool is_of(const char *session, const struct entry *entry)
 {
     char *record = read_file(AT_FDCWD, session, MOST, NULL);
-    size_t length = record == NULL ? 0 : strlen(record), end = entry->record == NULL ? 0 : strlen(entry->record);
-    return end > 0 && length >= end && strcmp(record + length - end, entry->record) == 0;
+    size_t length = entry->record == NULL ? 0 : strlen(entry->record);
+    return record != NULL && length > 1 && strstr(record, xasprintf("%.*s", (int)length - 1, entry->record)) != NULL;
 }
 
 /* sandwright --after ENTRY BEGAN TICKS PYTHON ... RECORD STATUS: what is left to do when the launcher has ended. */

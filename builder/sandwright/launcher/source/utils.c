@@ -146,6 +146,15 @@ int write_file(int directory, const char *path, const void *content, size_t leng
     return close(written);
 }
 
+bool replace_file(const char *path, const char *text)
+{
+    char *part = xasprintf("%s.%d.part", path, getpid());
+    if (write_file(AT_FDCWD, part, text, strlen(text), 0600) == 0 && rename(part, path) == 0)
+        return true;
+    unlink(part);
+    return false;
+}
+
 void close_others(const int *kept, size_t count)
 {
     for (int first = 3, next; first < INT_MAX; first = next + 1) {

@@ -46,6 +46,7 @@ char *next_word(char **at, const char *end); /* that ends with NUL, behind which
 int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
 bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
+bool replace_file(const char *path, const char *text); /* by one for this user alone */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 long milliseconds(void);     /* of a clock that nobody sets */
 int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
