@@ -114,6 +114,29 @@ def test_a_grant_inside_the_environment(project: Project, installed: Path) -> No
     assert f"the policy lets {packages} be written".encode() in ended.stderr
 
 
+@pytest.mark.parametrize("of", ["its package", "another package"])
+def test_a_grant_inside_a_directory_of_packages(project: Project, installed: Path, of: str) -> None:
+    packages = next((project.root / ".venv").glob("lib/python*/site-packages"))
+    ours = Path(sandwright.__file__).parent / "launcher" / "__pycache__"
+    grant = ours if of == "its package" else packages / "later"
+    grant.mkdir(exist_ok=True)
+    project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem:\n  write: [{grant}]\n")
+    for words in (("run", "--trust-policy", "--", "true"), ("render", "--out", f"{project.home}/out")):
+        ended = _call(project, installed, *words)
+        assert ended.returncode != 0
+        assert f"the policy lets {grant}".encode() in ended.stderr
+
+
+def test_a_project_in_a_cache_of_compiled_modules(project: Project, installed: Path) -> None:
+    packages = next((project.root / ".venv").glob("lib/python*/site-packages"))
+    inner = packages / "sandwright" / "__pycache__"
+    inner.mkdir(parents=True)
+    (inner / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")
+    ended = _call(project, installed, "-C", inner, "run", "--", "true")
+    assert ended.returncode == 125
+    assert f"the policy lets {inner} be written".encode() in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [

@@ -27,6 +27,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, followed, is_inside
 from sandwright.policy.reserved import granting
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
 from sandwright.resources import Room, data_path
 
 LIBRARIES = (
@@ -107,6 +108,7 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
         if granted or _changeable(place, tree.changes_host):
             raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
+    _refuse_inside(policy.filesystem.rules)
     holding = process.folders_with(LAUNCHERS_PROGRAMS, _folders(tree.changes_host))
     for name, folders in holding.items():
         found = shutil.which(name, path=os.pathsep.join(folders))
@@ -120,6 +122,16 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
         above = folders_of[folder]
         if process.leads(base if above else file, tree.changes_host, above=above or "") is None:
             raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
+
+
+def _refuse_inside(rules: Iterable[PathRule]) -> None:
+    """Raise UsageError for a grant inside a directory of packages: a later start may load what is there."""
+    prefixes = {_plain(path) for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    packages = [place for place in (*directories(), *_search_path()) if place not in prefixes]
+    holding = {os.path.realpath(place) for place in packages}
+    for rule in rules:
+        if rule.writable and not rule.private and not holding.isdisjoint(ancestors(rule.path)):
+            raise UsageError(f"the policy lets {rule.path} be written, and this program is loaded from there")
 
 
 def refuse_replaceable(policy: ResolvedPolicy, declaration: Declaration, directory: str) -> None:
