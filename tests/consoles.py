@@ -24,7 +24,7 @@ Kind = Literal["run", "shown", "elsewhere", "file"]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"<!-- (shown|elsewhere|needs): (.+?) -->\s*\Z")
-_FILE = re.compile(r"# ([\w./-]+\.(?:yaml|py|json|sb))\n")
+_FILE = re.compile(r"# ([\w./-]+\.(?:yaml|py|json|sb|toml))\n")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def blocks(page: Path, name: str) -> Iterator[Block]:
         line = text.count("\n", 0, fence.start()) + 1
         named = _FILE.match(content)
         mark = _MARK.search(text[: fence.start()])
-        if language in ("yaml", "python") and named and not (mark and mark[1] == "shown"):
+        if language in ("yaml", "python", "toml") and named and not (mark and mark[1] == "shown"):
             yield Block(name, line, "file", content[named.end() :], named[1])
         elif content.startswith("$ ") or language == "sh":
             yield _block(name, line, content, mark)

@@ -88,6 +88,15 @@ def _environment(folder: Path, programs: Path) -> dict[str, str]:
     places = {"HOME": folder.parent, "XDG_RUNTIME_DIR": folder.parent / "run"}
     cache = str(default_cache(os.environ))  # the probe program is compiled once a machine
     own = {"PATH": f"{programs}:{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "SANDWRIGHT_CACHE": cache}
+    if (
+        programs.parent / "pyvenv.cfg"
+    ).exists() and programs != BIN:  # pip installs into that environment, and downloads nothing
+        own |= {
+            "PIP_PYTHON": str(programs / "python3"),
+            "PIP_NO_BUILD_ISOLATION": "0",
+            "PIP_NO_DEPS": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        }
     return {**kept, **own, **{name: str(path) for name, path in places.items()}}
 
 
@@ -114,12 +123,15 @@ def _try(page: Path, folder: Path, programs: Path) -> list[str]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(b.kind == "run" for b in BLOCKS[page])], ids=_name
 )
-def test_the_commands_of_a_page_do_what_it_shows(page: Path, project: Path, programs: Path) -> None:
+def test_the_commands_of_a_page_do_what_it_shows(
+    page: Path, project: Path, programs: Path, environment_of_its_own: Path
+) -> None:
     """Those of the first page that anybody tries are started as people start them; see `standby`."""
+    installed = {"start.md": BIN, "extending.md": environment_of_its_own}
     for tool in {tool for block in BLOCKS[page] for tool in block.needs}:
         if process.find(tool) is None and not os.environ.get("SANDWRIGHT_REQUIRE"):
             pytest.skip(f"{tool} is not installed")
-    assert "\n\n".join(_try(page, project, BIN if page.name == "start.md" else programs)) == ""
+    assert "\n\n".join(_try(page, project, installed.get(page.name, programs))) == ""
 
 
 @pytest.mark.parametrize(
