@@ -15,7 +15,7 @@ METHOD = Method(
             "an image's root, with the project's volume",
             "no rights, no new ones (Pod Security `restricted`)",
             "the node's namespaces",
-            "the filter of system calls",
+            "the seccomp filter",
         ),
         kernel_exploit_impact=(
             "all files of the node, and of the Pods on it; with a RuntimeClass of gVisor as there. Your own "

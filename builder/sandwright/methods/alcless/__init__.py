@@ -9,8 +9,8 @@ METHOD = Method(
     properties=Properties(
         system="darwin",
         own_account=True,
-        isolation_layers=("an account of its own, which has a copy of the project",),
-        kernel_exploit_impact="all files of the machine: macOS' kernel answers",
+        isolation_layers=("a separate account, with a copy of the project",),
+        kernel_exploit_impact="all files of the machine: macOS' kernel serves the calls",
     ),
     parts=Parts(
         declaration="sandwright.methods.alcless.support:DECLARATION",

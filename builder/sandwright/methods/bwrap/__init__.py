@@ -14,15 +14,15 @@ METHOD = Method(
         verifiable=True,
         proposed={"linux": 1},
         isolation_layers=(
-            "a mount namespace that holds what the plan shows",
-            "a user namespace without rights outside",
-            "namespaces of processes, network and IPC",
-            "the filter of system calls",
-            "Landlock, where the kernel has it: a second list of what may be written, and read where "
-            "a policy lists that",
+            "a mount namespace with the mounts of the plan",
+            "a user namespace without capabilities outside",
+            "PID, network and IPC namespaces",
+            "the seccomp filter",
+            "Landlock, where available: a second allow list for writing, and for reading where the policy "
+            "lists what may be read",
         ),
         kernel_exploit_impact=(
-            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+            "all files of the machine: the host's kernel serves the calls, and no layer is behind it"
         ),
     ),
     parts=Parts(

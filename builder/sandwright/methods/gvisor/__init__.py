@@ -17,9 +17,9 @@ METHOD = Method(
         verifiable=True,
         proposed={"linux": 4},
         isolation_layers=(
-            "an image's root, with what the policy lists",
-            "a kernel of its own, in a process",
-            "the filter of system calls in that kernel",
+            "the image's root, with what the policy lists",
+            "a separate kernel, in a process",
+            "the seccomp filter in that kernel",
             "around that process: namespaces, an empty root, and runsc's own filter of the host's calls",
         ),
         kernel_exploit_impact=(

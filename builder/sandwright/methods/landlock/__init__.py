@@ -12,10 +12,10 @@ METHOD = Method(
         last_resort=True,
         isolation_layers=(
             "Landlock's rules for paths, in the host's own namespaces",
-            "the filters of system calls",
+            "the seccomp filters",
         ),
         kernel_exploit_impact=(
-            "all files of the machine: the host's kernel answers, and there is no wall behind it; more of it "
+            "all files of the machine: the host's kernel serves the calls, and no layer is behind it; more of it "
             "can be called than under bwrap, as there are no namespaces"
         ),
     ),

@@ -16,13 +16,13 @@ METHOD = Method(
         verifiable=True,
         proposed={"linux": 2, "darwin": 2},
         isolation_layers=(
-            "an image's root, with what the policy lists",
-            "your own number without capabilities; without root a user namespace besides",
-            "namespaces of processes, network and IPC",
-            "the filter of system calls",
+            "the image's root, with what the policy lists",
+            "your user ID, without capabilities; without root also a user namespace",
+            "PID, network and IPC namespaces",
+            "the seccomp filter",
         ),
         kernel_exploit_impact=(
-            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+            "all files of the machine: the host's kernel serves the calls, and no layer is behind it"
         ),
     ),
     parts=Parts(

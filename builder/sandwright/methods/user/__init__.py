@@ -11,15 +11,15 @@ METHOD = Method(
         placeholders=True,
         verifiable=True,
         isolation_layers=(
-            "an account of the project's own, to which your closed files are closed",
-            "a mount namespace that holds what the plan shows",
-            "namespaces of processes, network and IPC",
-            "the filter of system calls",
-            "Landlock, where the kernel has it: a second list of what may be written, and read where "
-            "a policy lists that",
+            "an account for the project alone, which cannot read your private files",
+            "a mount namespace with the mounts of the plan",
+            "PID, network and IPC namespaces",
+            "the seccomp filter",
+            "Landlock, where available: a second allow list for writing, and for reading where the policy "
+            "lists what may be read",
         ),
         kernel_exploit_impact=(
-            "all files of the machine: the host's kernel answers, and there is no wall behind it"
+            "all files of the machine: the host's kernel serves the calls, and no layer is behind it"
         ),
     ),
     parts=Parts(

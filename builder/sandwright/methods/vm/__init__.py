@@ -16,11 +16,11 @@ METHOD = Method(
         placeholders=True,
         verifiable=True,
         isolation_layers=(
-            "a kernel of its own, in a process, with mounts that show what the plan does",
-            "the filter of system calls in that kernel",
+            "a separate kernel, in a process, with the mounts of the plan",
+            "the seccomp filter in that kernel",
             "around that process: the mounts and namespaces of bwrap, without a network; where none can "
-            "be made, a launcher that makes each call that names a file, and Landlock",
-            "a filter of the host's calls that lets it trace (ptrace), and make no Unix sockets",
+            "be created, a supervisor that makes each call that names a file, and Landlock",
+            "a seccomp filter on the host that allows ptrace and no Unix sockets",
         ),
         kernel_exploit_impact=(
             "of the kernel inside: what bwrap would show, and no more, but with Landlock around it also "
