@@ -30,7 +30,7 @@ class Exposure:
     place: ArtifactPosition
 
     def __str__(self) -> str:
-        """`capability SYS_ADMIN: denied by process.sandbox_root: false (…), allowed by launch.plan:12:1: …`."""
+        """`capability SYS_ADMIN: denied by process.sandbox_root: false (…), allowed by FILE:12:1: …`."""
         return f"{self.subject}: denied by {self.denied_by}, allowed by {self.place}"
 
 

@@ -17,7 +17,9 @@ METHOD = Method(
             "facts` on the Mac, and give its output with --facts"
         ),
         isolation_layers=("the profile of `sandbox-exec`",),
-        kernel_exploit_impact="all that your account may read and write, or more: macOS' kernel serves the calls",
+        kernel_exploit_impact=(
+            "all that your account may read and write, or more: macOS' kernel serves the calls"
+        ),
     ),
     parts=Parts(
         declaration="sandwright.methods.seatbelt.support:DECLARATION",
