@@ -15,8 +15,8 @@ METHOD = Method(
             "the seccomp filters",
         ),
         kernel_exploit_impact=(
-            "all files of the machine: the host's kernel serves the calls, and no layer is behind it; more of "
-            "it can be called than under bwrap, as there are no namespaces"
+            "all files of the machine: the host's kernel serves the calls, and no layer is behind it; more "
+            "of it can be called than under bwrap, as there are no namespaces"
         ),
     ),
     parts=Parts(
