@@ -143,6 +143,19 @@ def docs_site(c: Context) -> None:
     sys.stdout.write("build/docs-site/index.html\n")
 
 
+@task(help={"out": "an empty directory", "tag": "the tag of the release, such as v0.1.0"})
+def release_build(c: Context, out: str, tag: str) -> None:
+    """Build the wheels, the source distribution and SHA256SUMS of a release of sandwright."""
+    _python(c, f".ci/release.py build --out {shlex.quote(out)} --tag {shlex.quote(tag)}", timeout=1500)
+
+
+@task(help={"out": "what release-build wrote", "key": "key file", "commit": "the commit it was built from"})
+def release_sign(c: Context, out: str, key: str, commit: str) -> None:
+    """Sign the SLSA provenance of a release of sandwright."""
+    words = ("--out", out, "--key", key, "--commit", commit)
+    _python(c, f".ci/release.py sign {shlex.join(words)}")
+
+
 CONSTRAINTS = {"ci": (".[test,release,keyless,kubernetes]", False), "signing": (".[release]", True)}
 """Files of .ci/constraints/: what they are for, and whether with hashes, of the wheels for this machine."""
 
@@ -169,6 +182,6 @@ def _pinned(package: dict[str, Any], *, hashed: bool) -> str:
     return f"{about['name'].lower()}=={about['version']}" + f" --hash=sha256:{digest}" * hashed + "\n"
 
 
-namespace = Collection(style, pytest, test, bench, docs, docs_site, constraints)
+namespace = Collection(style, pytest, test, bench, docs, docs_site, constraints, release_build, release_sign)
 for _task in product.tasks.values():
     namespace.add_task(_task)

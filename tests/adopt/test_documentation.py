@@ -53,6 +53,7 @@ ABOUT |= {
     "account-setup",
     "openssl",
     "set-up",
+    "release-build",
     "fleet",
     "kubectl",
 }

@@ -25,13 +25,15 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTION = ROOT / "action.yml"
 GITLAB = ROOT / "docs" / "adopt" / "gitlab-ci.yml"
 BIN = Path(sys.executable).parent
-TASKS = {each.name: {option.flag for option in each.arguments} for each in COMMANDS}
+TASKS = {each.name: {option.flag for option in each.arguments} for each in COMMANDS} | {
+    "release-build": {"--out", "--tag"},
+    "release-sign": {"--out", "--key", "--commit"},
+}
+"""Ours, and those of this checkout."""
 
 OTHERS = (
     r"\.ci/run",
     r"python (-I )?-m pip install .+",
-    r'python -m build --outdir "\$RUNNER_TEMP/release" --sdist',
-    r'SANDWRIGHT_WHEEL=(linux/(amd64|arm64)|any) python -m build --outdir "\$RUNNER_TEMP/release" --wheel',
     r"sudo sysctl --write kernel\.apparmor_restrict_unprivileged_userns=0",
     r"tar --create .+",
     r'tar --extract --file "\$RUNNER_TEMP/build\.tar"',
