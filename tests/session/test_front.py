@@ -647,3 +647,19 @@ def test_no_variable_leads_to_another_interpreter(front: Front, tmp_path: Path) 
     front.project.environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
     (tmp_path / "sitecustomize.py").write_text("print('pwned')\n")
     assert b"pwned" not in front.project.sandwright("--version").stdout
+
+
+def test_every_run_warns_of_a_retired_name(front: Front) -> None:
+    """When it is rendered, when the native command starts it, and when Python finds it in the cache."""
+    project, warning = front.project, b"`prefer` is now `methods`; the old name works for one more release\n"
+    project.policy.write_text(POLICY.replace("method: bwrap\n", "prefer: [bwrap]\n"))
+    _, cold = front.python("true")
+    front.warm()
+    started, cached = front.python("true")
+    assert started == []
+    assert (cold.stderr.count(warning), cached.stderr.count(warning)) == (1, 1)
+    events = project.home / "events"
+    for _ in range(4):  # others on this machine may open a socket
+        ended = project.run("true", options=("--telemetry", str(events)))
+        assert ended.stderr.count(warning) == 1, ended
+    assert '"before"' in events.read_text()

@@ -131,6 +131,10 @@ class MergedPolicy:
                 faults.add(source, f"the facts lack {path}: record them again")
         faults.raise_any()
 
+    def retired(self) -> tuple[str, ...]:
+        """A warning for each name of the last release that a layer has."""
+        return tuple(each.render(layer.document.file) for layer in self.layers for each in layer.retired)
+
     def seccomp_file(self) -> str:
         """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""
         return seccomp_file(self.settings)

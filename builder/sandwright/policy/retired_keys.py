@@ -5,14 +5,16 @@ So digests, approvals, merging and messages know the new names only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from sandwright.documents.document import Document, Path, Position, Value, field_name
 from sandwright.errors import Problem, retired_warning
 
-RETIRED_KEYS: Mapping[Path, Path] = {
+Key = tuple[str, ...]
+
+RETIRED_KEYS: Mapping[Key, Key] = {
     ("degrade",): ("accept_gaps",),
     ("outer",): ("gvisor", "engine"),
     ("prefer",): ("methods",),
@@ -49,70 +51,76 @@ def renamed(document: Document) -> Renamed:
         else:
             warnings.append(Problem(*position, "", retired_warning(*names)))
         document = _moved(document, old, new)
-    found = dict(_retired_features(document.data))
-    for path, name in found.items():
-        document = replace(document, data=_with(document.data, path, RETIRED_FEATURES[name]))
-    first = {name: path for path, name in reversed(found.items())}
-    for name, path in first.items():
-        message = retired_warning(name, RETIRED_FEATURES[name])
-        warnings.append(Problem(*document.position(path), "", message))
-    return Renamed(document, tuple(sorted(warnings)), tuple(faults))
+    document, about_features = _with_new_features(document)
+    return Renamed(document, tuple(sorted([*warnings, *about_features])), tuple(faults))
 
 
-def _retired_features(data: Value) -> Iterator[tuple[Path, str]]:
-    gaps = data.get("accept_gaps") if isinstance(data, dict) else None
-    for index, gap in enumerate(gaps if isinstance(gaps, list) else ()):
+def _with_new_features(document: Document) -> tuple[Document, Iterable[Problem]]:
+    """The document with the new names of features, and a warning where each old one stands first."""
+    gaps = document.data.get("accept_gaps") if isinstance(document.data, dict) else None
+    if not isinstance(document.data, dict) or not isinstance(gaps, list):
+        return document, ()
+    first: dict[str, Problem] = {}
+    found: list[Value] = []
+    for index, gap in enumerate(gaps):
         name = gap.get("feature") if isinstance(gap, dict) else None
-        if isinstance(name, str) and name in RETIRED_FEATURES:
-            yield ("accept_gaps", index, "feature"), name
+        if isinstance(gap, dict) and isinstance(name, str) and name in RETIRED_FEATURES:
+            new, position = RETIRED_FEATURES[name], document.position(("accept_gaps", index, "feature"))
+            first.setdefault(name, Problem(*position, "", retired_warning(name, new)))
+            gap = {**gap, "feature": new}  # noqa: PLW2901 - an alias may lead to the same mapping elsewhere
+        found.append(gap)
+    return replace(document, data={**document.data, "accept_gaps": found}), first.values()
 
 
-def _moved(document: Document, old: Path, new: Path) -> Document:
+def _moved(document: Document, old: Key, new: Key) -> Document:
     """A document in which a value has another key, or is left out where that key is there too."""
     data = _without(document.data, old)
-    if not _has(data, new):
-        data = _with(data, new, _value(document.data, old))
+    if _has(data, new):
+        return replace(document, data=data)
+    data = _with(data, new, _value(document.data, old))
     marks, key_marks = (_moved_marks(found, old, new) for found in (document.marks, document.key_marks))
     return replace(document, data=data, marks=marks, key_marks=key_marks)
 
 
-def _moved_marks(marks: Mapping[Path, Position], old: Path, new: Path) -> Mapping[Path, Position]:
+def _moved_marks(marks: Mapping[Path, Position], old: Key, new: Key) -> Mapping[Path, Position]:
     """The positions with the new path; a section that only the new key has is where the old key was."""
     size = len(old)
-    sections = {new[:length]: marks[old] for length in range(1, len(new)) if old in marks}
-    moved = {(*new, *path[size:]): at for path, at in marks.items() if path[:size] == old}
-    return sections | moved | {path: at for path, at in marks.items() if path[:size] != old}
+    found: dict[Path, Position] = {}
+    for path, position in marks.items():
+        if path[:size] != old:
+            found[path] = position
+            continue
+        found[*new, *path[size:]] = position
+        for length in range(1, len(new)):
+            found.setdefault(new[:length], marks[old])
+    return found
 
 
-def _has(data: Value, path: Path) -> bool:
-    for step in path:
+def _has(data: Value, key: Key) -> bool:
+    for step in key:
         if not isinstance(data, dict) or step not in data:
             return False
-        data = data[str(step)]
+        data = data[step]
     return True
 
 
-def _value(data: Value, path: Path) -> Value:
-    for step in path:
+def _value(data: Value, key: Key) -> Value:
+    for step in key:
         assert isinstance(data, dict)
-        data = data[str(step)]
+        data = data[step]
     return data
 
 
-def _without(data: Value, path: Path) -> Value:
-    """The same without the key at a path, which is there."""
+def _without(data: Value, key: Key) -> Value:
+    """The same without a key, which is there."""
     assert isinstance(data, dict)
-    if len(path) == 1:
-        return {name: value for name, value in data.items() if name != path[0]}
-    return {**data, str(path[0]): _without(data[str(path[0])], path[1:])}
+    if len(key) == 1:
+        return {name: value for name, value in data.items() if name != key[0]}
+    return {**data, key[0]: _without(data[key[0]], key[1:])}
 
 
-def _with(data: Value, path: Path, value: Value) -> Value:
-    """The same with a value at a path. A parent that is no mapping stays, for decoding to refuse."""
-    if not path:
+def _with(data: Value, key: Key, value: Value) -> Value:
+    """The same with a value. A section that is no mapping stays, for decoding to refuse."""
+    if not key:
         return value
-    step, rest = path[0], path[1:]
-    if isinstance(step, int):
-        assert isinstance(data, list)
-        return [_with(each, rest, value) if index == step else each for index, each in enumerate(data)]
-    return {**data, step: _with(data.get(step, {}), rest, value)} if isinstance(data, dict) else data
+    return {**data, key[0]: _with(data.get(key[0], {}), key[1:], value)} if isinstance(data, dict) else data

@@ -94,6 +94,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         notes=tuple(_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _instead(policy, request, backend.name),
         loosened=found,
+        retired=policy.retired(),
         argv0_override=program.words if program is not None else (),
         unsigned=unsigned,
     )

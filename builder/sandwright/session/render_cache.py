@@ -38,9 +38,9 @@ class SandboxStart:
     `terminal_argv` is `argv` of the sandbox for a terminal of its own, `terminal` which that is
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
     `needs_bridge`: it starts a bridge. `notes` are what a person should know when it is rendered. Every run
-    says `default_policy`, which policy holds where no file says one, and what `loosened` lists. The words of
-    `argv0_override` start the command in place of its first one, none where it stays. `unsigned` says why
-    commits can't be signed inside, empty where they can.
+    says `default_policy`, which policy holds where no file says one, what `loosened` lists, and `retired`:
+    warnings about names of the last release. The words of `argv0_override` start the command in place of its
+    first one, none where it stays. `unsigned` says why commits can't be signed inside, empty where they can.
     """
 
     terminal_argv: tuple[str, ...]
@@ -50,6 +50,7 @@ class SandboxStart:
     notes: tuple[str, ...]
     default_policy: str
     loosened: Loosened
+    retired: tuple[str, ...]
     argv0_override: tuple[str, ...]
     unsigned: str
 
@@ -91,7 +92,8 @@ class CachedSandbox:
 
     def said(self) -> list[str]:
         """What every run of it says."""
-        return [line for line in (self.start.default_policy, self.start.loosened.line()) if line]
+        start = self.start
+        return [line for line in (*start.retired, start.default_policy, start.loosened.line()) if line]
 
 
 def cache_path(identity: list[str]) -> str:

@@ -61,7 +61,9 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
 def report_start(prepared: CachedSandbox, notify: Callable[[str], None]) -> None:
     """Say what a person should know before a sandbox starts."""
     loosened = prepared.start.loosened.line()
-    for note in (prepared.start.default_policy, *(prepared.start.notes if prepared.fresh else ()), loosened):
+    # Loading a policy warns of retired names: a cached sandbox loads none.
+    notes = prepared.start.notes if prepared.fresh else prepared.start.retired
+    for note in (prepared.start.default_policy, *notes, loosened):
         if note:
             notify(note)
 
