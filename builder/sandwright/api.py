@@ -8,9 +8,10 @@ from sandwright.errors import RenderError
 from sandwright.evaluate.explain.compare import Comparison
 from sandwright.methods import compare
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect, with_path_facts
+from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
+from sandwright.policy.live_entries import with_path_facts
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered

@@ -107,14 +107,14 @@ def _isolation(document: Document, at: FieldPath, pod: Any) -> Isolation:  # noq
     own_users = pod.get("hostUsers") is False or pod.get("runtimeClassName") == RUNTIME_CLASS
     capabilities = rights.get("capabilities", {})
     held = {each.removeprefix("CAP_"): here for each in capabilities.get("add", ())}
-    own: dict[Namespace, bool] = {
+    separate: dict[Namespace, bool] = {
         "pid": not pod.get("hostPID", False),
         "ipc": not pod.get("hostIPC", False),
         "user": own_users,
     }
     return Isolation(
         _place(document, at, (), "spec"),
-        {kind for kind, separate in own.items() if separate},
+        {kind for kind, each in separate.items() if each},
         held if capabilities.get("drop") == ["ALL"] else {**held, ENGINE_DEFAULTS: here},
         gains_rights=None if rights.get("allowPrivilegeEscalation") is False else here,
         writable_root=None if rights.get("readOnlyRootFilesystem") is True else here,

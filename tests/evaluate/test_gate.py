@@ -100,14 +100,14 @@ def test_a_home_anywhere_is_no_disagreement(method: str, home: str) -> None:
 
 
 PLANNERS = {
-    "bwrap": "bwrap.render",
-    "user": "user.render",
-    "vm": "vm.render",
-    "docker": "shared.engine.render",
-    "podman": "shared.engine.render",
-    "oci": "shared.runtime_spec.render",
-    "gvisor": "shared.runtime_spec.render",
-    "kubernetes": "kubernetes.volumes",
+    "bwrap": "sandwright.methods.bwrap.render",
+    "user": "sandwright.methods.user.render",
+    "vm": "sandwright.methods.vm.render",
+    "docker": "sandwright.methods.shared.engine.render",
+    "podman": "sandwright.methods.shared.engine.render",
+    "oci": "sandwright.methods.shared.runtime_spec.render",
+    "gvisor": "sandwright.methods.shared.runtime_spec.render",
+    "kubernetes": "sandwright_kubernetes.volumes",
 }
 
 
@@ -149,7 +149,7 @@ def test_a_renderer_that_loses_a_restriction_is_refused(
 ) -> None:
     policy = policy_for(method, FAULTY, FAULTY_FACTS)
     registry.render(policy, method)
-    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", fault)
+    monkeypatch.setattr(f"{PLANNERS[method]}.mount_plan", fault)
     with pytest.raises(ArtifactsTooWide, match=re.escape(case)) as caught:
         registry.render(policy, method)
     assert "sandwright explain" in str(caught.value)
@@ -290,7 +290,7 @@ def test_a_directory_that_can_be_moved_with_a_restriction_in_it_is_refused(
     facts = FACTS.with_entries({f"{PROJECT}/a": DIRECTORY, f"{PROJECT}/a/b": FILE})
     policy = policy_for(method, "{readonly: [$PROJECT/a/b]}", facts)
     registry.render(policy, method)
-    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without(f"{PROJECT}/a"))
+    monkeypatch.setattr(f"{PLANNERS[method]}.mount_plan", _without(f"{PROJECT}/a"))
     with pytest.raises(ArtifactsTooWide, match=re.escape(f"renaming {PROJECT}/a, with {PROJECT}/a/b in it")):
         registry.render(policy, method)
 
@@ -378,7 +378,7 @@ def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denie
 @pytest.mark.parametrize("method", IMAGES)
 def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = policy_for(method, "{deny: [/usr/bin/curl]}", IMAGE_FACTS)
-    monkeypatch.setattr(f"sandwright.methods.{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
+    monkeypatch.setattr(f"{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
     with pytest.raises(ArtifactsTooWide, match=r"read /usr/bin/curl: .* what the image has there is seen"):
         registry.render(policy, method)
 

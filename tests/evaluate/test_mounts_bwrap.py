@@ -10,7 +10,8 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.evaluate.mounts import Mounts
-from sandwright.policy.collect import collect, observe
+from sandwright.policy.collect import collect
+from sandwright.policy.live_entries import observe
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
 PROBE = r"""

@@ -14,8 +14,9 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost, changed
-from sandwright.policy.collect import collect, observe, stored_name
+from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.live_entries import observe, stored_name
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import same_name
 from sandwright.render.mounts import mount_plan

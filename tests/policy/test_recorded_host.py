@@ -9,8 +9,9 @@ import pytest
 from sandwright.errors import RenderError, UsageError
 from sandwright.inputs import LiveHost
 from sandwright.methods import METHODS, registry
-from sandwright.policy.collect import collect, observe
+from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.live_entries import observe
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import is_process

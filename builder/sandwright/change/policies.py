@@ -11,8 +11,9 @@ from sandwright.change.questions import paths
 from sandwright.git import history
 from sandwright.methods import registry
 from sandwright.policy import spelling
-from sandwright.policy.collect import collect, observe, public_environment
+from sandwright.policy.collect import collect, public_environment
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.live_entries import observe
 from sandwright.policy.load import Layer, layer, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside

@@ -13,7 +13,7 @@ from sandwright.check.image import check_image as run_checks
 from sandwright.check.structure import read_tests
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path
+from sandwright.cli.arguments import image_path, names
 from sandwright.errors import UsageError, VerdictError
 from sandwright.outputs import write_output
 from sandwright.rootfs.images.source import list_images
@@ -36,6 +36,7 @@ def lint_image(
     junit: str = "",
 ) -> Checked:
     """Audit every image that fits. Raise VerdictError for findings that are errors."""
+    runtimes = names(runtime, "--runtime")
     path = image_path(image, Path(output))
     waivers = [Waiver.parse(text) for text in accept or ()]
     tests = [read_tests(Path(file)) for file in structure or ()]
@@ -50,7 +51,7 @@ def lint_image(
                 budget=_bytes(budget) if budget else None,
                 waivers=waivers,
                 tests=tests,
-                runtimes=[name for name in runtime.split(",") if name],
+                runtimes=runtimes,
                 progress=progress,
             )
             for each in _images(path, platform, ref, other)

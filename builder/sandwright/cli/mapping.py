@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path
+from sandwright.cli.arguments import image_path, names
 from sandwright.errors import VerdictError
 from sandwright.host import collect_host
 from sandwright.verify.mapping.prove import prove_mapping as prove
@@ -23,7 +23,7 @@ def verify_mapping(
 
     Only root can. Fails on anything that is not as expected.
     """
-    runtimes = runtime.split(",") if runtime else list(PROVED)
+    runtimes = names(runtime, "--runtime") or list(PROVED)
     with console.watching() as progress:
         platform, store = collect_host().platform, Path(output) / "rootfs"
         reports = list(

@@ -143,7 +143,7 @@ def _option(
         values[option.keyword] = not (option.negatable and name.startswith("--no-"))
         return
     if not equals:
-        if not rest or rest[0] in known or rest[0] == "--":
+        if not rest or rest[0] in known or rest[0].startswith("--"):  # `--name=--value` takes it
             _fail(f"{command.name}: {name} needs a value: {name} {option.metavar}")
         value = rest.pop(0)
     if not option.repeatable:

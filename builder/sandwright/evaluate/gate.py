@@ -85,9 +85,9 @@ def _too_wide(method: str, found: list[Excess | Exposure]) -> ArtifactsTooWide:
     lines += [f"  {each}" for each in found[:MAX_SHOWN]]
     lines += [f"  and {more} more"] if more > 0 else []
     advice = "take another method, or change the rule or what is at its path"
-    asked = next((each.asked for each in found if isinstance(each, Excess)), None)
-    if asked is not None:
-        question = f"sandwright explain {asked.kind} {asked.subject} --method {method}"
+    first = next((each.asked for each in found if isinstance(each, Excess)), None)
+    if first is not None:
+        question = f"sandwright explain {first.kind} {first.subject} --method {method}"
         advice += f"; `{question}` shows both answers"
     return ArtifactsTooWide(*lines, advice)
 

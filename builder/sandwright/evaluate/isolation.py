@@ -27,11 +27,11 @@ class Exposure:
 
     subject: str
     denied_by: str
-    place: ArtifactPosition
+    position: ArtifactPosition
 
     def __str__(self) -> str:
         """`capability SYS_ADMIN: denied by process.sandbox_root: false (…), allowed by FILE:12:1: …`."""
-        return f"{self.subject}: denied by {self.denied_by}, allowed by {self.place}"
+        return f"{self.subject}: denied by {self.denied_by}, allowed by {self.position}"
 
 
 def exposures(
@@ -48,10 +48,10 @@ def exposures(
         return
     yield from _namespaces(declaration, isolation)
     yield from _rights(policy, isolation)
-    for device, place in isolation.devices.items():
-        yield Exposure(f"device {device}", f"{declaration.method}: no device of the host", place)
-    for word, place in isolation.unmasked.items():
-        yield Exposure(f"masks of /proc and /sys ({word})", f"{declaration.method}: process.kernel", place)
+    for device, position in isolation.devices.items():
+        yield Exposure(f"device {device}", f"{declaration.method}: no device of the host", position)
+    for word, position in isolation.unmasked.items():
+        yield Exposure(f"masks of /proc and /sys ({word})", f"{declaration.method}: process.kernel", position)
     if isinstance(sandbox, Enclosure):
         yield from _links(policy, sandbox)
         if declaration.masks_kernel and not isolation.engine_masks:
@@ -60,12 +60,12 @@ def exposures(
 
 def _default_action(policy: ResolvedPolicy, sandbox: ReadBack, arch: str) -> Iterator[Exposure]:
     """What a filter answers to calls that none of its rules names, such as those of a newer kernel."""
-    asked = Asked("syscall", UNLISTED, name=UNLISTED)
-    verdict = sandbox.answer(asked, policy.facts, arch)
+    call = Asked("syscall", UNLISTED, name=UNLISTED)
+    verdict = sandbox.answer(call, policy.facts, arch)
     if verdict.allowed:
-        own = own_answer(policy, asked, arch)
-        if not own.allowed:
-            ground = f"{own.ground.text} ({own.ground.source})"
+        expected = own_answer(policy, call, arch)
+        if not expected.allowed:
+            ground = f"{expected.ground.text} ({expected.ground.source})"
             yield Exposure(UNLISTED, ground, verdict.place or ArtifactPosition("", verdict.because))
 
 
@@ -81,9 +81,9 @@ def _rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
     granted = {
         each.removeprefix("CAP_") for each in load_baseline().capabilities["init" if privileged else "none"]
     }
-    for capability, place in isolation.capabilities.items():
+    for capability, position in isolation.capabilities.items():
         if capability not in granted | isolation.granted:
-            yield Exposure(f"capability {capability}", ground, place)
+            yield Exposure(f"capability {capability}", ground, position)
     if isolation.gains_rights is not None and not privileged:
         yield Exposure("set-user-id programs", ground, isolation.gains_rights)
     if isolation.writable_root is not None:
@@ -116,7 +116,7 @@ def _links(policy: ResolvedPolicy, sandbox: Enclosure) -> Iterator[Exposure]:
 
     bubblewrap makes them on the host where what is above is bound there.
     """
-    for mount, place in sandbox.mounts:
+    for mount, position in sandbox.mounts:
         if mount.kind == "symlink" and policy.facts.link(mount.target) != mount.source:
             ground = "the host, which has no such link"
-            yield Exposure(f"link {mount.target} to {mount.source}", ground, place)
+            yield Exposure(f"link {mount.target} to {mount.source}", ground, position)

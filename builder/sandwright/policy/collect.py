@@ -6,46 +6,36 @@ the policy names; no other file is opened. Nothing is written, but sandwright's 
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
-import pwd
 import stat
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright import user_dirs
-from sandwright.errors import HostError, UsageError
+from sandwright.errors import UsageError
 from sandwright.git.layout import REPOSITORY
 from sandwright.inputs import LiveHost
 from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
-from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.git_repositories import Repositories
 from sandwright.policy.git_worktree import linked_worktree
-from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths
+from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, writable_parts
-from sandwright.policy.limits import CONTROLLERS
+from sandwright.policy.live_entries import LiveEntries, look
+from sandwright.policy.machine_facts import machine_facts, network_devices
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.own_directories import account_home, with_own_directories
 from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
-from sandwright.policy.paths import ancestors, below, follow, followed, is_inside, same_name
-from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
-from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.paths import ancestors, below, follow
+from sandwright.policy.reserved import reserved_rules
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.startup import BUNDLES, PATHS
-from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
 from sandwright.questions import sockets_of
 
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
-
-OSRELEASE = "/proc/sys/kernel/osrelease"
-"""The kernel's version (proc(5))."""
-
-_MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 def collect(
@@ -74,22 +64,32 @@ def collect(
     project = _project(policy) if project is None else project
     if not Path(project).is_dir():
         raise UsageError(f"the project {project} is no directory")
-    facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp, inputs)
+    facts = machine_facts(policy.environment_names(), given, os.fspath(Path(project).absolute()), tmp, inputs)
     facts = replace(facts, cwd=os.fspath(Path(cwd or project).absolute()))
     for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
         if path != spelling.plain(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     entries = LiveEntries(inputs, facts)
     facts = replace(facts, entries=entries)
-    facts = replace(facts, account_home=_account_home(facts) if account else "")
+    facts = replace(facts, account_home=account_home(facts) if account else "")
     facts = replace(facts, sockets=_sockets(policy, facts, inputs))
     facts = replace(facts, unsearchable=_unsearchable(policy, facts, inputs))
     facts = _with_repositories(policy, facts, inputs)
     facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, given, inputs))
-    facts = _with_reserved(policy, facts, entries, None if environ is None else given, account=account)
+    facts = with_own_directories(
+        facts,
+        entries,
+        None if environ is None else given,
+        writable=lambda seen: _writable_roots(policy, seen),
+        account=account,
+    )
     facts = _with_installation(policy, facts, inputs)
-    for path in (*_always(facts), *_named(policy, facts), *_protected(policy, facts)):
+    for path in (
+        *_always(facts),
+        *_named(policy, facts),
+        *_protected(policy, facts),
+    ):
         look(path, facts)
     return entries.recorded(facts)
 
@@ -125,7 +125,7 @@ def _project(policy: MergedPolicy) -> Path:
 
 def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with repositories in writable directories, and what else there names programs."""
-    roots, homes = _writable(policy, facts), [follow(home, facts)[0] for home in facts.homes]
+    roots, homes = _searched_roots(policy, facts), [follow(home, facts)[0] for home in facts.homes]
     work = nested.searched(roots, homes)
     others = [path for path in roots if path not in work]
     git = Repositories([*roots, *nested.repositories(policy.settings, work, inputs)], facts.home, inputs)
@@ -148,257 +148,6 @@ def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost)
     """The facts with the parts of this program's installation that the policy would let be written."""
     ask_installation(inputs)
     return replace(facts, installation=writable_parts(facts, _writable_roots(policy, facts)))
-
-
-def _with_reserved(
-    policy: MergedPolicy,
-    facts: HostFacts,
-    entries: LiveEntries,
-    environ: Mapping[str, str] | None,
-    *,
-    account: bool,
-) -> HostFacts:
-    """The facts with sandwright's own directories, made where the sandbox could see or make them later.
-
-    `environ` is somebody else's environment, whose directories are not made; None for this process's.
-    """
-    inputs = entries.inputs
-    if environ is not None:
-        bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
-        own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
-        hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
-        trusted = (*trusted_directories(environ), *trusted_files(environ))
-        return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
-    for directory in user_dirs.hidden():
-        with contextlib.suppress(HostError):
-            user_dirs.private(directory)
-        entries.forget(directory)
-    inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
-    files = tuple(trusted_files(os.environ))
-    facts = _with_trusted(facts, files, inputs, account=account)
-    writable = _writable_roots(policy, facts)
-    found = {rule.written: rule.path for rule in reserved_rules(facts)}
-    for directory, path in found.items():
-        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in writable):
-            with contextlib.suppress(OSError):
-                if directory in facts.trusted:  # images of a build, which other users may read
-                    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
-                else:
-                    user_dirs.make(directory)
-            entries.forget(directory)
-    return facts
-
-
-def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
-    """The facts with directories of this process's environment, of the account, and of earlier runs."""
-    home, known = facts.account_home, _remembered(inputs) if account else {}
-    return replace(
-        facts,
-        reserved_hidden=_unique(user_dirs.hidden(), known.get("hidden", ()), home, HIDDEN),
-        reserved_readonly=_unique(user_dirs.readonly(), known.get("readonly", ()), home, READONLY),
-        trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
-    )
-
-
-def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
-    """The directories of earlier runs that are there; one that comes back changes the answer."""
-    inputs.content(user_dirs.memory())
-    return {
-        kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
-        for kind, paths in user_dirs.remembered().items()
-    }
-
-
-def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
-    below_home = (f"{home}/{name}" for name in names) if home else ()
-    return tuple(dict.fromkeys((*paths, *known, *below_home)))
-
-
-def _account_home(facts: HostFacts) -> str:
-    """The home that the account has, where HOME is another."""
-    home = user_dirs.account_home()
-    if not home.startswith("/") or home == "/" or home != spelling.plain(home):
-        return ""
-    return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""
-
-
-def _writable_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
-    """The canonical directories that a policy lets a sandbox write on the host."""
-    shared = policy.settings.value("filesystem.tmp") == "shared"
-    return [*_canonical(policy, facts, "write"), *([facts.tmp] if shared else [])]
-
-
-def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
-    """The same policy, with what this host has at a path that somebody asks about. Raise like `canonical`."""
-    policy.canonical(path)
-    variables = policy.facts.variables
-    spelled = spelling.expanded(path, variables) if path.startswith(("~", "$")) else path
-    absolute = spelled if spelled.startswith("/") else f"{variables['CWD']}/{spelled}"
-    return replace(policy, facts=observe(policy.facts, [absolute]))
-
-
-def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
-    """The same facts, with what is at some absolute paths now, and on the way to them."""
-    entries = LiveEntries(LiveHost(), facts)
-    looking = replace(facts, entries=entries)
-    for path in paths:
-        look(path, looking)
-    return entries.recorded(facts)
-
-
-def look(path: str, facts: HostFacts) -> None:
-    """Look up what is at a path, and on the way to it."""
-    facts.kind(followed(path, facts)[0])
-
-
-class LiveEntries(Mapping[str, HostEntry]):
-    """The entries of this host: each is asked for when it is first looked up, and recorded.
-
-    A link whose directory stores its name otherwise (`stored_name`) leads to the stored name.
-    """
-
-    def __init__(self, inputs: LiveHost, facts: HostFacts) -> None:
-        """`facts` say which system it is, and what is known already."""
-        self.inputs = inputs
-        self._facts = facts
-        self._found: dict[str, HostEntry | None] = dict(facts.entries)
-        self._found.update(dict.fromkeys(facts.absent))
-        self._names: dict[str, frozenset[str]] = {}
-
-    def __getitem__(self, path: str) -> HostEntry:
-        """What is at a path. Raise KeyError for nothing."""
-        found = self.get(path)
-        if found is None:
-            raise KeyError(path)
-        return found
-
-    def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
-        """What is at a path, None for nothing. Below what is no directory nothing has to be asked."""
-        if path not in self._found:
-            above = path.rpartition("/")[0] or "/"
-            holds = path == "/" or ((found := self.get(above)) is not None and found.kind == "directory")
-            if not holds or spelling.undecodable(path):  # which no policy can name
-                return None
-            self._found[path] = self._look(path)
-        return self._found[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return (path for path, found in self._found.items() if found is not None)
-
-    def __len__(self) -> int:
-        return sum(found is not None for found in self._found.values())
-
-    def forget(self, path: str) -> None:
-        """Look again at a path, what is above it and what is in it, as we made it since."""
-        self.inputs.forget(path)
-        for each in [each for each in self._found if is_inside(each, path) or is_inside(path, each)]:
-            del self._found[each]
-
-    def recorded(self, facts: HostFacts) -> HostFacts:
-        """The facts with all that was looked up."""
-        found = {path: entry for path, entry in self._found.items() if entry is not None}
-        absent = sorted(path for path, entry in self._found.items() if entry is None)
-        return replace(facts, entries=found, absent=tuple(absent))
-
-    def _look(self, path: str) -> HostEntry | None:
-        kind = self.inputs.kind(path)
-        entry = kind and HostEntry(kind, self.inputs.link(path) or "")
-        if entry is not None and path != "/" and self._facts.os == "darwin":
-            stored = self._stored(path)
-            entry = entry if stored is None else HostEntry("symlink", stored)
-        return entry
-
-    def _stored(self, path: str) -> str | None:
-        """The name that a path's directory stores for it, None when it is the same."""
-        parent, _, name = path.rpartition("/")
-        if parent not in self._names:
-            listed = self.inputs.ask("listing", parent or "/")
-            self._names[parent] = frozenset(each.removesuffix("/") for each in listed)
-        stored = stored_name(name, self._names[parent], same_name(self._facts))
-        return stored if stored != name else None
-
-
-def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
-    """How a directory stores a name that leads to one of its entries.
-
-    APFS finds a file by other spellings than the stored one: another case, another of Unicode's normal forms.
-    The kernel reports the stored spelling, which is what rules are compared with, so another spelling is
-    recorded like a link to it. `key` gives equal text for spellings of one name.
-    """
-    if name in names:
-        return name
-    return next((each for each in names if key(each) == key(name)), name)
-
-
-def _base(
-    policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, inputs: LiveHost
-) -> HostFacts:
-    system = sys.platform
-    if system not in ("linux", "darwin"):
-        raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
-    account = _account()
-    home = environ.get("HOME") or account.pw_dir
-    wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    inputs.ask_all([("groups", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
-    inputs.entry(home.swapcase())
-    inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
-    names = wanted & environ.keys()
-    machine = os.uname().machine.lower()
-    return HostFacts(
-        os="linux" if system == "linux" else "darwin",
-        home=home,
-        project=project,
-        user=account.pw_name,
-        uid=os.getuid(),
-        gid=os.getgid(),
-        tmp=tmp or _temporary(environ, project),
-        platform=f"{system}/{_MACHINES.get(machine, machine)}",
-        kernel=os.uname().release,
-        case_sensitive=system == "linux" or not _ignores_case(home),
-        memory=_memory(inputs),
-        controllers=_controllers(inputs) if system == "linux" else (),
-        environment={name: environ[name] for name in sorted(names)},
-    )
-
-
-def _memory(inputs: LiveHost) -> int:
-    return int(next(iter(inputs.ask("memory")), "0"))
-
-
-def _controllers(inputs: LiveHost) -> tuple[str, ...]:
-    """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
-    names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
-    return tuple(
-        name
-        for name in sorted(CONTROLLERS.values())
-        if name in names or inputs.kind_behind(f"{_GROUPS}/{name}") == "directory"
-    )
-
-
-_GROUPS = "/sys/fs/cgroup"
-
-
-def _account() -> pwd.struct_passwd:
-    try:
-        return pwd.getpwuid(os.getuid())
-    except KeyError:
-        uid = os.getuid()
-        return pwd.struct_passwd((f"uid{uid}", "x", uid, os.getgid(), "", "/", "/bin/sh"))
-
-
-def _temporary(environ: Mapping[str, str], project: str) -> str:
-    if sys.platform == "linux":
-        return "/tmp"  # noqa: S108 - what the sandbox sees, not what is there
-    parent = environ.get("TMPDIR", "/private/tmp").rstrip("/")
-    return f"{parent}/sandwright-{hashlib.sha256(project.encode()).hexdigest()[:12]}"
-
-
-def _ignores_case(path: str) -> bool:
-    other = path.swapcase()
-    try:
-        return other != path and Path(other).samefile(path)
-    except OSError:
-        return False
 
 
 def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:
@@ -453,31 +202,6 @@ def _has_access_list(path: str) -> bool:
         return True
 
 
-def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
-    """Every path that the policy names, and those that are looked at under every policy."""
-    own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += [*hidden_paths(), *hidden_of_host(), *_network_devices()] if facts.os == "linux" else ()
-    own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
-    remote = facts.environment.get("DOCKER_HOST", "")
-    found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
-    found += [layer.file for layer in policy.layers if layer.file is not None]
-    spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
-    spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
-    for text, _ in spelled:
-        try:
-            found.append(spelling.expanded(text, facts.variables))
-        except ValueError:
-            continue  # resolving the policy says so, with its place
-    return found
-
-
-def _network_devices() -> list[str]:
-    """The links to physical network devices; those of containers come and go, and lie in one directory."""
-    folder = Path(NETWORK[0])
-    links = sorted(str(path) for path in folder.iterdir()) if folder.is_dir() else []
-    return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]
-
-
 def _texts(
     policy: MergedPolicy, facts: HostFacts, given: Mapping[str, str], inputs: LiveHost
 ) -> dict[str, str]:
@@ -492,7 +216,31 @@ def _texts(
     return found if raw is None else {**found, path: raw.decode("utf-8", "surrogateescape")}
 
 
-def _writable(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+    """Every path that the policy names, and those that are looked at under every policy."""
+    own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
+    own += [*hidden_paths(), *hidden_of_host(), *network_devices()] if facts.os == "linux" else ()
+    own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
+    remote = facts.environment.get("DOCKER_HOST", "")
+    found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
+    found += [layer.file for layer in policy.layers if layer.file is not None]
+    spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
+    spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
+    for text, _ in spelled:
+        try:
+            found.append(spelling.expanded(text, facts.variables))
+        except ValueError:
+            continue  # resolving the policy says so, with its place
+    return found
+
+
+def _writable_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+    """The canonical directories that a policy lets a sandbox write on the host."""
+    shared = policy.settings.value("filesystem.tmp") == "shared"
+    return [*_canonical(policy, facts, "write"), *([facts.tmp] if shared else [])]
+
+
+def _searched_roots(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
     found = [facts.project, facts.home, *_canonical(policy, facts, "write")]
     return list(dict.fromkeys(follow(path, facts)[0] for path in found))
@@ -510,8 +258,9 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
 
 
 def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
+    """Where the names that the policy protects are, or would be, and what Git reads."""
     names = [item.value for item in policy.settings.items("filesystem.protect")]
-    roots = [*_writable(policy, facts), *([facts.account_home] if facts.account_home else [])]
+    roots = [*_searched_roots(policy, facts), *([facts.account_home] if facts.account_home else [])]
     found = [below(root, name) for root in roots for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in (*inside, ".git")]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from sandwright.inputs import LiveHost
-from sandwright.policy.collect import with_path_facts
+from sandwright.policy.live_entries import with_path_facts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.secretplaces import SHELL_FILES

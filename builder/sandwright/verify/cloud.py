@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandwright.policy.collect import observe
 from sandwright.policy.facts import HostFacts
+from sandwright.policy.live_entries import observe
 from sandwright.policy.path_resolver import GOOGLE_KEY
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain

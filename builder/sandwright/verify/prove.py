@@ -12,10 +12,10 @@ from sandwright.errors import RenderError, SandwrightError, ToolMissing, UsageEr
 from sandwright.launcher.run_document import RunDocument, handed_over
 from sandwright.methods import registry
 from sandwright.methods.contract import RemoteCanary
-from sandwright.policy.collect import observe
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.limits import lowered, with_kept_limits
+from sandwright.policy.live_entries import observe
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact

@@ -39,7 +39,9 @@ class Isolation:
     engine_masks: bool = False
 
 
-def refuse_unknown(place: ArtifactPosition) -> DocumentError:
+def refuse_unknown(position: ArtifactPosition) -> DocumentError:
     """The error for a word that no reader knows: what it opens can't be said, so the artifact is not used."""
-    problem = Problem(place.line, place.column, "", f"{place.text!r} is unknown: the artifact is not used")
-    return DocumentError(place.artifact, [problem])
+    problem = Problem(
+        position.line, position.column, "", f"{position.text!r} is unknown: the artifact is not used"
+    )
+    return DocumentError(position.artifact, [problem])

@@ -57,11 +57,13 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
     given = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
     if given is not None:
         abi = NATIVE[architecture(arch)]
-        wanted = number(question, abi)
-        if wanted is None:
+        call_number = number(question, abi)
+        if call_number is None:
             ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
-        decision = decide(resolve_usable(given, arch=architecture(arch)), SeccompCall(abi, wanted, arguments))
+        decision = decide(
+            resolve_usable(given, arch=architecture(arch)), SeccompCall(abi, call_number, arguments)
+        )
         line, column = decision.rule.position if decision.rule else (1, 1)
         ground = RuleReason(f"seccomp {name}:{line}:{column}: {decision.action}", source)
         return Explanation("syscall", question.subject, decision.action.lets_run, ground)

@@ -40,26 +40,23 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
     if policy.gvisor_engine == "none":
         return ()
     read = read_engine(rendered, policy)
-    given = grant(rootless=policy.facts.uid != 0)
-    shown = (
-        (replace(mount, target=mount.target.removeprefix(HOST)), place)
-        for mount, place in read.mounts
+    granted_to_runsc = grant(rootless=policy.facts.uid != 0)
+    below_host = (
+        (replace(mount, target=mount.target.removeprefix(HOST)), position)
+        for mount, position in read.mounts
         if mount.target.startswith(f"{HOST}/")
     )
     isolated = replace(
         read.isolated,
-        granted=frozenset(each.removeprefix("CAP_") for each in given.capabilities),
-        unmasked=read.isolated.unmasked if given.masked else {},
+        granted=frozenset(each.removeprefix("CAP_") for each in granted_to_runsc.capabilities),
+        unmasked=read.isolated.unmasked if granted_to_runsc.masked else {},
     )
-    return (
-        replace(
-            read, mounts=tuple(shown), isolated=isolated, environment={}, passing=Passing(), sockets=False
-        ),
-    )
+    outer = replace(read, mounts=tuple(below_host), isolated=isolated, sockets=False)
+    return (replace(outer, environment={}, passing=Passing()),)
 
 
 def _flags(rendered: Rendered) -> Iterator[Placed]:
     """The flags of runsc, as the container is told them."""
-    for name, value, place in engine_options(read_launch(rendered)):
+    for name, value, position in engine_options(read_launch(rendered)):
         if name == "--env" and value.startswith(f"{FLAGS}="):
-            yield from ((flag, place) for flag in value.partition("=")[2].split())
+            yield from ((flag, position) for flag in value.partition("=")[2].split())

@@ -101,7 +101,7 @@ _WORDS = {"ipc": "--ipc", "cgroup": "--cgroupns", "userns_mode": "--userns"}
 def _options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
     """What decides about the container's rights, as the options of `run` that say the same."""
     for key, name in _LISTS.items():
-        yield from ((name, text, place) for text, place in _words(document, key))
+        yield from ((name, text, position) for text, position in _words(document, key))
     for key, name in _WORDS.items():
         if key in service:
             yield name, str(service[key]), _place(document, (key,), str(service[key]))

@@ -122,21 +122,21 @@ def masks_of(name: str, value: str, place: ArtifactPosition) -> Iterator[PlacedM
         yield from ((Mount(path, "mask"), place) for path in value.removeprefix("mask=").split(":"))
 
 
-def _mount(name: str, value: str, place: ArtifactPosition) -> Iterator[Mount]:
+def _mount(name: str, value: str, position: ArtifactPosition) -> Iterator[Mount]:
     if name == "--tmpfs":
         yield tmpfs_of(value)
     elif name == "--mount":
-        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))), place)
+        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))), position)
     elif name == "--volume":
-        yield _volume(value, place)
+        yield _volume(value, position)
 
 
-def _volume(value: str, place: ArtifactPosition) -> Mount:
+def _volume(value: str, position: ArtifactPosition) -> Mount:
     """The mount of `SOURCE:TARGET[:OPTIONS]`, which can be written unless it says `ro`."""
     source, target, *options = value.split(":")[:3] if value.count(":") in (1, 2) else ("", "")
     words = ",".join(options).split(",") if options else []
     if not source.startswith("/") or not target.startswith("/") or not _VOLUME_OPTIONS.issuperset(words):
-        raise refuse_unknown(place)
+        raise refuse_unknown(position)
     return Mount(target, "bind", "ro" not in words, source=source)
 
 
@@ -157,11 +157,11 @@ _FIELDS = frozenset(
 )
 
 
-def mount_of(fields: Mapping[str, str], place: ArtifactPosition) -> Mount:
+def mount_of(fields: Mapping[str, str], position: ArtifactPosition) -> Mount:
     """The mount of an option's fields. Raise DocumentError for a field or a value that is not rendered."""
     private = fields.get("bind-propagation", "rprivate") == "rprivate"
     if not (_FIELDS.issuperset(fields) and fields["type"] in ("bind", "tmpfs") and private):
-        raise refuse_unknown(place)
+        raise refuse_unknown(position)
     target = fields["dst"] if "dst" in fields else fields["target"]
     source = fields.get("src") or fields.get("source", "")
     writable = not {"readonly", "ro"} & fields.keys()

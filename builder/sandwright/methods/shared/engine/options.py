@@ -43,12 +43,12 @@ def check_options(options: Iterable[Option], *, filters: bool = False) -> None:
 
     `filters`: one may name a filter of system calls, which the caller looks at; else the launcher does.
     """
-    for name, value, place in options:
+    for name, value, position in options:
         values = _KNOWN.get(name, ())
         if values is not None and value not in values:
-            raise refuse_unknown(place)
+            raise refuse_unknown(position)
         if name == "--security-opt" and not _is_known(value, filters=filters):
-            raise refuse_unknown(place)
+            raise refuse_unknown(position)
 
 
 def _is_known(word: str, *, filters: bool) -> bool:
@@ -56,26 +56,26 @@ def _is_known(word: str, *, filters: bool) -> bool:
     return named or word in (*_NOTHING_GAINED, *_UNMASKING) or word.startswith("mask=")
 
 
-def is_filtered(words: Sequence[str], own: str) -> bool:
+def is_filtered(words: Sequence[str], expected: str) -> bool:
     """Whether words of `--security-opt` name the filter of the policy, and no other."""
     named = [word for word in words if word.startswith("seccomp")]
-    return named == [own]
+    return named == [expected]
 
 
 def isolation_of(options: Sequence[Option], at: ArtifactPosition) -> Isolation:
     """What a container of these options is left; engines give each one of mounts, processes and names."""
-    said = {(name, value) for name, value, _ in options}
-    security = [(value, place) for name, value, place in options if name == "--security-opt"]
-    held = {value.removeprefix("CAP_"): place for name, value, place in options if name == "--cap-add"}
-    if ("--cap-drop", "ALL") not in said:
+    pairs = {(name, value) for name, value, _ in options}
+    security = [(value, position) for name, value, position in options if name == "--security-opt"]
+    held = {value.removeprefix("CAP_"): position for name, value, position in options if name == "--cap-add"}
+    if ("--cap-drop", "ALL") not in pairs:
         held[ENGINE_DEFAULTS] = at
-    private = {kind for name, kind in _PRIVATE.items() if {v for n, v in said if n == name} == {"private"}}
+    private = {kind for name, kind in _PRIVATE.items() if {v for n, v in pairs if n == name} == {"private"}}
     return Isolation(
         at,
         {"mount", "pid", "uts", *private},
         held,
         gains_rights=None if any(word in _NOTHING_GAINED for word, _ in security) else at,
-        writable_root=None if ("--read-only", "") in said else at,
-        unmasked={word: place for word, place in security if word in _UNMASKING},
+        writable_root=None if ("--read-only", "") in pairs else at,
+        unmasked={word: position for word, position in security if word in _UNMASKING},
         engine_masks=True,
     )

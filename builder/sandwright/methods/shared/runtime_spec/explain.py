@@ -74,9 +74,9 @@ def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure
     document = parse_json(content, file="config.json")
     config: Any = document.data
     check_shape(document, _CONFIG, config)
-    for flag, place in flags or ():
+    for flag, position in flags or ():
         if flag not in _RUNSC_FLAGS:
-            raise refuse_unknown(place)
+            raise refuse_unknown(position)
     words = {flag for flag, _ in flags or ()}
     launch = read_plan(rendered)
     kinds = [each["type"] for each in config["linux"]["namespaces"]]

@@ -1,0 +1,114 @@
+"""The entries of this host's file system, each asked for when it is first looked up, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from sandwright.inputs import LiveHost
+from sandwright.policy import spelling
+from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.paths import followed, is_inside, same_name
+from sandwright.policy.resolved import ResolvedPolicy
+
+
+def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
+    """The same policy, with what this host has at a path that somebody asks about. Raise like `canonical`."""
+    policy.canonical(path)
+    variables = policy.facts.variables
+    spelled = spelling.expanded(path, variables) if path.startswith(("~", "$")) else path
+    absolute = spelled if spelled.startswith("/") else f"{variables['CWD']}/{spelled}"
+    return replace(policy, facts=observe(policy.facts, [absolute]))
+
+
+def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
+    """The same facts, with what is at some absolute paths now, and on the way to them."""
+    entries = LiveEntries(LiveHost(), facts)
+    looking = replace(facts, entries=entries)
+    for path in paths:
+        look(path, looking)
+    return entries.recorded(facts)
+
+
+def look(path: str, facts: HostFacts) -> None:
+    """Look up what is at a path, and on the way to it."""
+    facts.kind(followed(path, facts)[0])
+
+
+class LiveEntries(Mapping[str, HostEntry]):
+    """The entries of this host: each is asked for when it is first looked up, and recorded.
+
+    A link whose directory stores its name otherwise (`stored_name`) leads to the stored name.
+    """
+
+    def __init__(self, inputs: LiveHost, facts: HostFacts) -> None:
+        """`facts` say which system it is, and what is known already."""
+        self.inputs = inputs
+        self._facts = facts
+        self._found: dict[str, HostEntry | None] = dict(facts.entries)
+        self._found.update(dict.fromkeys(facts.absent))
+        self._names: dict[str, frozenset[str]] = {}
+
+    def __getitem__(self, path: str) -> HostEntry:
+        """What is at a path. Raise KeyError for nothing."""
+        found = self.get(path)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+    def get(self, path: str, default: object = None) -> HostEntry | None:  # type: ignore[override]  # noqa: ARG002
+        """What is at a path, None for nothing. Below what is no directory nothing has to be asked."""
+        if path not in self._found:
+            above = path.rpartition("/")[0] or "/"
+            holds = path == "/" or ((found := self.get(above)) is not None and found.kind == "directory")
+            if not holds or spelling.undecodable(path):  # which no policy can name
+                return None
+            self._found[path] = self._look(path)
+        return self._found[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path, found in self._found.items() if found is not None)
+
+    def __len__(self) -> int:
+        return sum(found is not None for found in self._found.values())
+
+    def forget(self, path: str) -> None:
+        """Look again at a path, what is above it and what is in it, as we made it since."""
+        self.inputs.forget(path)
+        for each in [each for each in self._found if is_inside(each, path) or is_inside(path, each)]:
+            del self._found[each]
+
+    def recorded(self, facts: HostFacts) -> HostFacts:
+        """The facts with all that was looked up."""
+        found = {path: entry for path, entry in self._found.items() if entry is not None}
+        absent = sorted(path for path, entry in self._found.items() if entry is None)
+        return replace(facts, entries=found, absent=tuple(absent))
+
+    def _look(self, path: str) -> HostEntry | None:
+        kind = self.inputs.kind(path)
+        entry = kind and HostEntry(kind, self.inputs.link(path) or "")
+        if entry is not None and path != "/" and self._facts.os == "darwin":
+            stored = self._stored(path)
+            entry = entry if stored is None else HostEntry("symlink", stored)
+        return entry
+
+    def _stored(self, path: str) -> str | None:
+        """The name that a path's directory stores for it, None when it is the same."""
+        parent, _, name = path.rpartition("/")
+        if parent not in self._names:
+            listed = self.inputs.ask("listing", parent or "/")
+            self._names[parent] = frozenset(each.removesuffix("/") for each in listed)
+        stored = stored_name(name, self._names[parent], same_name(self._facts))
+        return stored if stored != name else None
+
+
+def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
+    """How a directory stores a name that leads to one of its entries.
+
+    APFS finds a file by other spellings than the stored one: another case, another of Unicode's normal forms.
+    The kernel reports the stored spelling, which is what rules are compared with, so another spelling is
+    recorded like a link to it. `key` gives equal text for spellings of one name.
+    """
+    if name in names:
+        return name
+    return next((each for each in names if key(each) == key(name)), name)

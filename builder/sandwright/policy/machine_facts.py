@@ -1,0 +1,103 @@
+"""Collects what this machine and its user are, apart from files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sandwright.errors import HostError
+from sandwright.inputs import LiveHost
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.hidden import NETWORK
+from sandwright.policy.limits import CONTROLLERS
+from sandwright.policy.path_resolver import GOOGLE_KEY
+
+OSRELEASE = "/proc/sys/kernel/osrelease"
+"""The kernel's version (proc(5))."""
+
+_MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def machine_facts(
+    names: Iterable[str], environ: Mapping[str, str], project: str, tmp: str | None, inputs: LiveHost
+) -> HostFacts:
+    """The system, the user and the limits of this machine, and the variables of `names` that are set.
+
+    Raise HostError for a system that is neither Linux nor macOS.
+    """
+    system = sys.platform
+    if system not in ("linux", "darwin"):
+        raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
+    account = _account()
+    home = environ.get("HOME") or account.pw_dir
+    wanted = {*names, GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
+    inputs.ask_all([("groups", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
+    inputs.entry(home.swapcase())
+    inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
+    machine = os.uname().machine.lower()
+    return HostFacts(
+        os="linux" if system == "linux" else "darwin",
+        home=home,
+        project=project,
+        user=account.pw_name,
+        uid=os.getuid(),
+        gid=os.getgid(),
+        tmp=tmp or _temporary(environ, project),
+        platform=f"{system}/{_MACHINES.get(machine, machine)}",
+        kernel=os.uname().release,
+        case_sensitive=system == "linux" or not _ignores_case(home),
+        memory=_memory(inputs),
+        controllers=_controllers(inputs) if system == "linux" else (),
+        environment={name: environ[name] for name in sorted(wanted & environ.keys())},
+    )
+
+
+def _memory(inputs: LiveHost) -> int:
+    return int(next(iter(inputs.ask("memory")), "0"))
+
+
+def _controllers(inputs: LiveHost) -> tuple[str, ...]:
+    """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
+    names = (inputs.text(f"{_GROUPS}/cgroup.controllers") or "").split()
+    return tuple(
+        name
+        for name in sorted(CONTROLLERS.values())
+        if name in names or inputs.kind_behind(f"{_GROUPS}/{name}") == "directory"
+    )
+
+
+_GROUPS = "/sys/fs/cgroup"
+
+
+def _account() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(os.getuid())
+    except KeyError:
+        uid = os.getuid()
+        return pwd.struct_passwd((f"uid{uid}", "x", uid, os.getgid(), "", "/", "/bin/sh"))
+
+
+def _temporary(environ: Mapping[str, str], project: str) -> str:
+    if sys.platform == "linux":
+        return "/tmp"  # noqa: S108 - what the sandbox sees, not what is there
+    parent = environ.get("TMPDIR", "/private/tmp").rstrip("/")
+    return f"{parent}/sandwright-{hashlib.sha256(project.encode()).hexdigest()[:12]}"
+
+
+def _ignores_case(path: str) -> bool:
+    other = path.swapcase()
+    try:
+        return other != path and Path(other).samefile(path)
+    except OSError:
+        return False
+
+
+def network_devices() -> list[str]:
+    """The links to physical network devices; those of containers come and go, and lie in one directory."""
+    folder = Path(NETWORK[0])
+    links = sorted(str(path) for path in folder.iterdir()) if folder.is_dir() else []
+    return [path for path in links if not os.path.realpath(path).startswith(f"{NETWORK[1]}/")]

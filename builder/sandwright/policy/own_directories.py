@@ -1,0 +1,91 @@
+"""Collects sandwright's own directories and files, which no policy grants, and makes those that it needs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+from sandwright import user_dirs
+from sandwright.errors import HostError
+from sandwright.inputs import LiveHost
+from sandwright.policy import spelling
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.live_entries import LiveEntries
+from sandwright.policy.paths import follow, is_inside
+from sandwright.policy.reserved import HIDDEN, READONLY, SYSTEM, TRUSTED, reserved_rules
+from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
+
+
+def with_own_directories(
+    facts: HostFacts,
+    entries: LiveEntries,
+    environ: Mapping[str, str] | None,
+    *,
+    writable: Callable[[HostFacts], Collection[str]],
+    account: bool,
+) -> HostFacts:
+    """The facts with sandwright's own directories, made where the sandbox could see or make them later.
+
+    `environ` is somebody else's environment, whose directories are not made; None for this process's.
+    `writable` gives the canonical directories that the policy lets a sandbox write.
+    """
+    inputs = entries.inputs
+    if environ is not None:
+        bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
+        own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
+        hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
+        trusted = (*trusted_directories(environ), *trusted_files(environ))
+        return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
+    for directory in user_dirs.hidden():
+        with contextlib.suppress(HostError):
+            user_dirs.private(directory)
+        entries.forget(directory)
+    inputs.ask_all(("variable", name) for name in (*user_dirs.VARIABLES, *VARIABLES))
+    files = tuple(trusted_files(os.environ))
+    facts = _with_trusted(facts, files, inputs, account=account)
+    roots = writable(facts)
+    found = {rule.written: rule.path for rule in reserved_rules(facts)}
+    for directory, path in found.items():
+        if directory not in (*files, *SYSTEM) and any(is_inside(path, root) for root in roots):
+            with contextlib.suppress(OSError):
+                if directory in facts.trusted:  # images of a build, which other users may read
+                    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as a build makes them
+                else:
+                    user_dirs.make(directory)
+            entries.forget(directory)
+    return facts
+
+
+def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
+    """The facts with directories of this process's environment, of the account, and of earlier runs."""
+    home, known = facts.account_home, _remembered(inputs) if account else {}
+    return replace(
+        facts,
+        reserved_hidden=_unique(user_dirs.hidden(), known.get("hidden", ()), home, HIDDEN),
+        reserved_readonly=_unique(user_dirs.readonly(), known.get("readonly", ()), home, READONLY),
+        trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
+    )
+
+
+def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
+    """The directories of earlier runs that are there; one that comes back changes the answer."""
+    inputs.content(user_dirs.memory())
+    return {
+        kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
+        for kind, paths in user_dirs.remembered().items()
+    }
+
+
+def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
+    below_home = (f"{home}/{name}" for name in names) if home else ()
+    return tuple(dict.fromkeys((*paths, *known, *below_home)))
+
+
+def account_home(facts: HostFacts) -> str:
+    """The home that the account has, where HOME is another."""
+    home = user_dirs.account_home()
+    if not home.startswith("/") or home == "/" or home != spelling.plain(home):
+        return ""
+    return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""
