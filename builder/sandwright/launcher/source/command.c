@@ -1,7 +1,6 @@
 /* What is put before the command: the program that runs inside (init/source/main.c), and its words. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 

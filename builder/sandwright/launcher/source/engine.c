@@ -154,9 +154,7 @@ static void engine_started(struct run *run)
 /* What the client has written to --cidfile, which may lie where somebody inside can write. */
 static char *container(void)
 {
-    char *number = read_file(AT_FDCWD, cid, 128, NULL);
-    if (number != NULL)
-        number[strcspn(number, "\n")] = '\0';
+    char *number = first_line(cid);
     return number != NULL && number[0] != '\0' && number[strspn(number, "0123456789abcdef")] == '\0' ? number : NULL;
 }
 

@@ -95,21 +95,12 @@ static void grant_entries(const struct node *node, int ruleset, int file, const 
 {
     int directory = open_without_links(file, ".", O_RDONLY | O_DIRECTORY, 0);
     DIR *entries = directory < 0 ? NULL : fdopendir(directory);
-    struct dirent *each;
-    bool link;
-    if (entries == NULL) /* what can't be listed is not granted */
-        return;
-    while ((each = readdir(entries)) != NULL) {
-        if (strcmp(each->d_name, ".") == 0 || strcmp(each->d_name, "..") == 0)
-            continue;
-        int found = open_entry(file, each->d_name, &link);
-        if (found < 0)
-            continue;
-        if (!is_named(node, each->d_name, found))
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) { /* what can't be listed is not granted */
+        bool link;
+        _cleanup_close_ int found = open_entry(file, each->d_name, &link);
+        if (found >= 0 && !is_named(node, each->d_name, found))
             landlock_path(ruleset, found, rights[READ], path);
-        close(found);
     }
-    closedir(entries);
 }
 
 static void grant_below(struct node *node, int ruleset, int file, const char *path, enum grant grant)

@@ -9,14 +9,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,15 +166,6 @@ static void start_ender(const struct run *run)
 }
 
 /* ---- the command */
-static void limit(int resource, rlim_t most, const char *name)
-{
-    struct rlimit own;
-    if (getrlimit(resource, &own) == 0 && own.rlim_max <= most)
-        return;
-    if (setrlimit(resource, &(struct rlimit){most, most}) != 0)
-        die_errno("resources.%s can not be set", name);
-}
-
 static void grant_own_directory(const struct run *run, int ruleset)
 {
     int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
@@ -280,9 +269,9 @@ static void landlock_start(struct run *run)
     else
         landlock_enter(files);
     terminal_control(run);
-    limit(RLIMIT_CORE, 0, "core");
+    lower_limit(RLIMIT_CORE, 0, 0, "core");
     if (run->plan.files >= 0 && kernel == NULL)
-        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, "files");
+        lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     landlock_enter(run_rules);
     start_ender(run);
     landlock_enter(rules);

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,10 +89,24 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
     }
 }
 
+char *first_line(const char *path)
+{
+    char *content = read_file(AT_FDCWD, path, 1 << 16, NULL);
+    return content == NULL ? NULL : strsep(&content, "\n");
+}
+
 long number_in(const char *path)
 {
     _cleanup_free_ char *content = read_file(AT_FDCWD, path, 32, NULL);
     return content == NULL ? 0 : strtol(content, NULL, 10);
+}
+
+bool strv_contains(const struct strv *words, const char *word)
+{
+    for (size_t index = 0; index < words->count; index++)
+        if (strcmp(words->at[index], word) == 0)
+            return true;
+    return false;
 }
 
 bool strv_has_number(const struct strv *words, unsigned number)
@@ -102,6 +115,47 @@ bool strv_has_number(const struct strv *words, unsigned number)
         if (strtoul(words->at[index], NULL, 10) == number)
             return true;
     return false;
+}
+
+char *read_link(int directory, const char *path)
+{
+    char target[PATH_MAX];
+    ssize_t length = readlinkat(directory, path, target, sizeof target - 1);
+    return length < 0 ? NULL : xasprintf("%.*s", (int)length, target);
+}
+
+char *own_directory(void)
+{
+    char *own = read_link(AT_FDCWD, "/proc/self/exe"), *slash = own == NULL ? NULL : strrchr(own, '/');
+    if (slash == NULL)
+        die_errno("/proc/self/exe can't be read");
+    slash[slash == own ? 1 : 0] = '\0';
+    return own;
+}
+
+char *process_start(const char *process)
+{
+    char *stat = read_file(AT_FDCWD, xasprintf("/proc/%s/stat", process), 1 << 16, NULL), *at = stat == NULL ? NULL : strrchr(stat, ')');
+    at = at == NULL || at[1] == '\0' || strchr("ZX", at[2]) != NULL ? NULL : strtok(at + 1, " ");
+    for (int field = 0; at != NULL && field < 19; field++)
+        at = strtok(NULL, " ");
+    return at == NULL ? "" : at;
+}
+
+DIR *open_directory(int above, const char *path)
+{
+    int directory = openat(above, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return directory < 0 ? NULL : fdopendir(directory);
+}
+
+struct dirent *next_entry(DIR *entries)
+{
+    for (struct dirent *each; entries != NULL && (each = readdir(entries)) != NULL;)
+        if (strcmp(each->d_name, ".") != 0 && strcmp(each->d_name, "..") != 0)
+            return each;
+    if (entries != NULL)
+        closedir(entries);
+    return NULL;
 }
 
 char *next_word(char **at, const char *end)

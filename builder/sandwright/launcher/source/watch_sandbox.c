@@ -1,6 +1,5 @@
 /* The first process of a sandbox: held so that its number can't mean another. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
