@@ -11,8 +11,7 @@ void put_before(struct run *run, char *const *words, size_t count)
 {
     struct strv command = {0};
     strv_extend(&command, &(struct strv){(char **)words, count});
-    for (char **word = run->command; *word != NULL; word++)
-        strv_push(&command, *word);
+    strv_push_all(&command, run->command);
     run->command = command.at;
 }
 

@@ -168,12 +168,11 @@ static void start_ender(const struct run *run)
 /* ---- the command */
 static void grant_own_directory(const struct run *run, int ruleset)
 {
-    int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
+    _cleanup_close_ int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
     if (own < 0)
         die_errno("%s", temporary(run));
     landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
                   temporary(run));
-    close(own);
     if (kernel == NULL)
         strv_push(&variables, xasprintf("TMPDIR=%s", temporary(run)));
 }
@@ -209,11 +208,10 @@ static int make_file_rules(const struct run *run)
 static int make_other_rules(const struct run *run, uint64_t ports)
 {
     int ruleset = landlock_make(&(struct landlock_rules){MAY_REFER, ports, ALL_SCOPES});
-    int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (all < 0)
         die_errno("/");
     landlock_path(ruleset, all, MAY_REFER, "/");
-    close(all);
     for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_connect.count; index++)
         landlock_port(ruleset, MAY_CONNECT, run->plan.landlock.ports_connect.at[index]);
     for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_bind.count; index++)

@@ -49,12 +49,11 @@ static void make_directories(const char *path)
 static void close_to_others(const char *path)
 {
     struct stat status;
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid())
         die("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
     if ((status.st_mode & 07777) != 0700 && fchmod(directory, 0700) != 0)
         die("%s can't be closed to others", path);
-    close(directory);
 }
 
 static const char *make_name(void)
@@ -143,13 +142,11 @@ static void remove_all(int directory, const char *last)
 void remove_tree(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
-    int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+    _cleanup_close_ int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (directory >= 0) {
         remove_all(fcntl(directory, F_DUPFD_CLOEXEC, 3), "owner");
         unlinkat(directory, "owner", 0);
-        close(directory);
         unlinkat(above, name, AT_REMOVEDIR);
     }
-    close(above);
 }

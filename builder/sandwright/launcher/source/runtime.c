@@ -141,10 +141,9 @@ static void runtime_prepare(struct run *run)
 /* ---- child */
 static void write_own(const char *path, const char *content)
 {
-    int file = open(path, O_WRONLY | O_CLOEXEC);
+    _cleanup_close_ int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
         die_errno("%s can't be written", path);
-    close(file);
 }
 
 /* Through an exec, as nobody's are who isn't root there (ambient: capabilities(7)). */
@@ -192,8 +191,7 @@ static struct strv words_of(const struct run *run, const char *const *words)
     strv_push(&all, "--root");
     strv_push(&all, xasprintf("%s/state", run->state));
     strv_extend(&all, &run->plan.runtime.flags);
-    for (; *words != NULL; words++)
-        strv_push(&all, (char *)*words);
+    strv_push_all(&all, (char *const *)words);
     return all;
 }
 
@@ -258,10 +256,8 @@ static int ask(struct run *run, const char *const *words)
 /* The container's process 1, below us; 0 while there is none. */
 static pid_t first_process(const struct run *run)
 {
-    pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state)), above = first;
-    while (above > 1 && above != run->monitor)
-        above = parent_of(above);
-    return above == run->monitor ? first : 0;
+    pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state));
+    return descends_from(first, run->monitor) ? first : 0;
 }
 
 /* Whether init waits for signals, since when it is called so; a first process that doesn't yet would never see one. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,12 @@ void strv_push(struct strv *words, char *word)
 {
     enlarge(words, 1);
     words->at[words->count++] = word;
+}
+
+void strv_push_all(struct strv *words, char *const *more)
+{
+    for (; *more != NULL; more++)
+        strv_push(words, *more);
 }
 
 void strv_extend(struct strv *words, const struct strv *more)
@@ -182,19 +189,28 @@ bool same_file(const struct stat *one, const struct stat *other)
     return one->st_dev == other->st_dev && one->st_ino == other->st_ino && (one->st_mode & S_IFMT) == (other->st_mode & S_IFMT);
 }
 
+bool write_all(int file, const void *content, size_t length)
+{
+    for (const char *at = content; length > 0;) {
+        ssize_t wrote = write(file, at, length);
+        struct pollfd room = {.fd = file, .events = POLLOUT};
+        if (wrote < 0 && errno == EAGAIN)
+            poll(&room, 1, -1);
+        else if (wrote < 0 && errno != EINTR)
+            return false;
+        at += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+    return true;
+}
+
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode)
 {
     _cleanup_close_ int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0)
         return -1;
-    for (size_t done = 0; done < length;) {
-        ssize_t wrote = write(file, (const char *)content + done, length - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote < 0)
-            return -1;
-        done += (size_t)wrote;
-    }
+    if (!write_all(file, content, length))
+        return -1;
     int written = file;
     file = -1;
     return close(written);

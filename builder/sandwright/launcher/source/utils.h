@@ -39,6 +39,7 @@ struct strv {
 void *xcalloc(size_t size); /* all zeros */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void strv_push(struct strv *words, char *word);
+void strv_push_all(struct strv *words, char *const *more); /* which end with NULL */
 bool strv_contains(const struct strv *words, const char *word);
 bool strv_has_number(const struct strv *words, unsigned number);
 void strv_extend(struct strv *words, const struct strv *more);
@@ -53,6 +54,7 @@ struct dirent *next_entry(DIR *entries); /* but . and ..; NULL at the end, where
 char *next_word(char **at, const char *end); /* that ends with NUL, behind which `at` stands then; NULL: none */
 int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
 bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
+bool write_all(int file, const void *content, size_t length); /* also where writing waits; false and errno */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
 bool replace_file(const char *path, const char *text); /* by one for this user alone */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
