@@ -70,6 +70,7 @@ def _extended(profiles: dict[str, Value], name: str) -> list[str]:
     return found
 
 
+@functools.cache
 def _shipped(name: str) -> Document:
     path = data_path("seccomp", name)
     return parse_yaml(path.read_bytes(), file=f"seccomp/{name}")

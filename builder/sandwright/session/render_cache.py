@@ -104,6 +104,19 @@ def cache_path(identity: list[str]) -> str:
 
 def find(identity: list[str]) -> CachedSandbox | None:
     """What was made for a request, if it still holds and this user's key authenticates it."""
+    entry = _current(identity)
+    try:
+        return None if entry is None else _sandbox(entry)
+    except ValueError:
+        return None  # not what we wrote
+
+
+def is_current(identity: list[str]) -> bool:
+    """Whether what was made for a request still holds."""
+    return _current(identity) is not None
+
+
+def _current(identity: list[str]) -> CacheEntry | None:
     path = cache_path(identity)
     try:
         mac, _, body = cache_key.private_content(path).partition(b"\n")
@@ -111,9 +124,7 @@ def find(identity: list[str]) -> CachedSandbox | None:
         if key is None or not cache_key.is_authentic(mac, key, path, body):
             return None
         entry = parse_entry(body)
-        if inputs.changed(entry.recording()) is not None:
-            return None
-        return _sandbox(entry)
+        return entry if inputs.changed(entry.recording()) is None else None
     except (OSError, ValueError, RenderError):
         return None  # nothing is there, or not what we wrote
 

@@ -137,7 +137,7 @@ def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambd
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - a cached sandbox needs none of it
 
     prepared = prepare(request, notify)
-    return prepared if render_cache.find(request.identity()) is not None else prepare(request, notify)
+    return prepared if render_cache.is_current(request.identity()) else prepare(request, notify)
 
 
 def _as_rendered(prepared: CachedSandbox) -> bool:

@@ -1,19 +1,15 @@
-/* What the parts of the front share. document.c, utils.c and sha256.c are the launcher's; they find this and log.h in place of its
+/* What the parts of the front share. bytes.c, document.c, utils.c and sha256.c are the launcher's; they find this and log.h in place of its
  * headers of these names. */
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
-#include <dirent.h>
 #include <sys/stat.h>
 
+#include "bytes.h"
 #include "document.h"
 #include "log.h"
 
 struct entry {
-#define TYPE_WORD const char *
-#define TYPE_WORDS struct strv
-#define TYPE_PAIRS struct strv
-#define TYPE_FLAG bool
 #define FIELD(kind, name) TYPE_##kind name;
 #include "fields.h"
 #undef FIELD
@@ -22,10 +18,6 @@ struct entry {
 /* questions.c */
 bool entry_parse(char *content, size_t length, struct entry *entry); /* `content` is changed and has to stay */
 bool questions_hold(const struct strv *questions); /* each has the recorded answer */
-char *hex_digest(const void *data, size_t length);
-bool contains(const struct strv *words, const char *word);
-DIR *open_directory(int above, const char *path);
-struct dirent *next_entry(DIR *entries); /* NULL at the end, where it closes it, and for NULL */
 
 /* scan.c: whether the report after a run would have nothing to say, or a signal says not to look. `since`: nanoseconds, of the file
  * systems' clock */

@@ -25,40 +25,6 @@ bool entry_parse(char *content, size_t length, struct entry *entry)
     return document_parse(content, length, &form, entry) == NULL;
 }
 
-bool contains(const struct strv *words, const char *word)
-{
-    for (size_t index = 0; index < words->count; index++)
-        if (strcmp(words->at[index], word) == 0)
-            return true;
-    return false;
-}
-
-char *hex_digest(const void *data, size_t length)
-{
-    unsigned char digest[32];
-    char *hex = xcalloc(2 * sizeof digest + 1);
-    sha256(data, length, digest);
-    for (size_t index = 0; index < 2 * sizeof digest; index++)
-        hex[index] = "0123456789abcdef"[index % 2 == 0 ? digest[index / 2] >> 4 : digest[index / 2] & 15];
-    return hex;
-}
-
-DIR *open_directory(int above, const char *path)
-{
-    int directory = openat(above, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return directory < 0 ? NULL : fdopendir(directory);
-}
-
-struct dirent *next_entry(DIR *entries)
-{
-    for (struct dirent *each; entries != NULL && (each = readdir(entries)) != NULL;)
-        if (strcmp(each->d_name, ".") != 0 && strcmp(each->d_name, "..") != 0)
-            return each;
-    if (entries != NULL)
-        closedir(entries);
-    return NULL;
-}
-
 /* What a launcher puts there for the time of a run (questions.py, is_cover). */
 static bool is_placeholder(int above, const char *name, const struct stat *status)
 {
@@ -70,7 +36,7 @@ static bool is_placeholder(int above, const char *name, const struct stat *statu
         DIR *entries = (status->st_mode & S_ISVTX) != 0 ? open_directory(above, name) : NULL;
         return entries != NULL && next_entry(entries) == NULL;
     }
-    if (!S_ISREG(status->st_mode) || status->st_size > 2 || !contains(&covered, slash == NULL ? name : slash + 1))
+    if (!S_ISREG(status->st_mode) || status->st_size > 2 || !strv_contains(&covered, slash == NULL ? name : slash + 1))
         return false;
     char *content = read_file(above, name, 2, NULL);
     return content != NULL && (strcmp(content, "") == 0 || strcmp(content, ".\n") == 0);
@@ -79,12 +45,11 @@ static bool is_placeholder(int above, const char *name, const struct stat *statu
 static char *entry_at(int above, const char *name)
 {
     struct stat status;
-    char target[4096];
-    ssize_t length;
+    char *target;
     if (above < 0 || fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || is_placeholder(above, name, &status))
         return "";
     if (S_ISLNK(status.st_mode))
-        return (length = readlinkat(above, name, target, sizeof target)) < 0 ? "" : xasprintf("l%.*s", (int)length, target);
+        return (target = read_link(above, name)) == NULL ? "" : xasprintf("l%s", target);
     return S_ISDIR(status.st_mode) ? "d" : S_ISREG(status.st_mode) ? "f" : S_ISSOCK(status.st_mode) ? "s"
            : S_ISFIFO(status.st_mode) ? "p" : "c";
 }
@@ -109,7 +74,7 @@ static void ask_content(const struct strv *asked, struct strv *found)
             end += (size_t)got;
         if (got >= 0) {
             strv_push(found, xasprintf("%lld", (long long)(status.st_size > (off_t)end ? status.st_size : (off_t)end)));
-            strv_push(found, hex_digest(content, end));
+            strv_push(found, sha256_hex(content, end));
         }
     }
     close(file);
@@ -132,7 +97,7 @@ static void ask_index(const struct strv *asked, struct strv *found)
     bool regular = stat(asked->at[0], &status) == 0 && S_ISREG(status.st_mode);
     char *content = regular ? read_file(AT_FDCWD, asked->at[0], LARGE, &length) : NULL;
     if (content != NULL && length > 0) /* the mode of an entry that is another repository: 160000 */
-        strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : hex_digest(content, length));
+        strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : sha256_hex(content, length));
 }
 
 static void ask_listing(const struct strv *asked, struct strv *found)
@@ -201,7 +166,7 @@ static void ask_sockets(const struct strv *asked, struct strv *found)
         *slash = '\0';
         char *folder = realpath(line[at] == '\0' ? "/" : line + at, NULL);
         char *path = folder == NULL ? "" : xasprintf("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, slash + 1);
-        if (folder != NULL && is_shown(path, asked) && !contains(found, path))
+        if (folder != NULL && is_shown(path, asked) && !strv_contains(found, path))
             strv_push(found, path);
     }
 }
@@ -281,7 +246,7 @@ static bool same_words(const struct strv *one, const struct strv *other, bool or
 {
     bool same = one->count == other->count;
     for (size_t index = 0; same && index < one->count; index++)
-        same = strcmp(one->at[index], other->at[index]) == 0 || (!ordered && contains(other, one->at[index]));
+        same = strcmp(one->at[index], other->at[index]) == 0 || (!ordered && strv_contains(other, one->at[index]));
     return same;
 }
 

@@ -51,7 +51,7 @@ static void scan(int above, const char *name, const char *path, const struct sta
         struct stat status;
         unsigned part = 0;
         char *below = xasprintf("%s/%s", path, each->d_name);
-        bool tool = is_used(below, each->d_name, &part), closed = contains(&entry->closed, below);
+        bool tool = is_used(below, each->d_name, &part), closed = strv_contains(&entry->closed, below);
         parts |= part;
         if (complete || changed || used || tool || part != 0 || each->d_type == DT_DIR || each->d_type == DT_UNKNOWN) {
             if (fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -61,7 +61,7 @@ static void scan(int above, const char *name, const char *path, const struct sta
             if ((is_new && (used || names_git || (tool && !closed && status.st_mode != PLACEHOLDER))) || (filled && changed) ||
                 (S_ISREG(status.st_mode) && (status.st_mode & (S_ISUID | S_ISGID)) != 0))
                 _exit(1);
-            if (directory && !closed && !contains(&entry->roots, below))
+            if (directory && !closed && !strv_contains(&entry->roots, below))
                 scan(dirfd(entries), each->d_name, below, &status, used || tool, depth + 1);
         }
         free(below);
@@ -69,7 +69,7 @@ static void scan(int above, const char *name, const char *path, const struct sta
             _exit(1);
     }
     bool repository = (parts & HEAD) != 0 && ((parts & (OBJECTS | REFS)) == (OBJECTS | REFS) || (parts & COMMONDIR) != 0);
-    if (repository && !contains(&entry->git, path))
+    if (repository && !strv_contains(&entry->git, path))
         _exit(1);
 }
 

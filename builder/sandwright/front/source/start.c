@@ -16,7 +16,7 @@ enum { KEY = 32, BLOCK = 64, HEX = 64, MOST = 1 << 24, CANNOT = 126, SET_BACK = 
 #define INTERPRETER "sandwright-interpreter" /* its first line names the interpreter, as the installer wrote it */
 
 static char **given;              /* our own words */
-static const char *home, *folder; /* of this program's file */
+static const char *home, *folder = ""; /* of this program's file */
 
 /* Becomes Python with the words that were given. */
 void become_python(void)
@@ -67,7 +67,7 @@ static bool read_entry(const char *path, struct entry *entry)
     memcpy(message + BLOCK, strrchr(path, '/') + 1, name); /* with its NUL */
     memcpy(message + BLOCK + name, content + HEX + 1, length -= HEX + 1);
     sha256(message, BLOCK + name + length, outer + BLOCK);
-    const char *right = hex_digest(outer, sizeof outer);
+    const char *right = sha256_hex(outer, sizeof outer);
     for (size_t index = 0; index < HEX; index++)
         differs |= (size_t)(content[index] ^ right[index]);
     return differs == 0 && entry_parse(content + HEX + 1, length, entry);
@@ -84,17 +84,7 @@ static char *entry_path(void)
         key = xasprintf("%s\n%s%s%s", key, variables[index], value == NULL ? "" : "=", value == NULL ? "" : value);
     }
     cache = cache != NULL && *cache == '/' ? cache : xasprintf("%s/.cache", home);
-    return xasprintf("%s/sandwright/sessions/%s.entry", cache, hex_digest(key, strlen(key)));
-}
-
-/* When a process started, in clock ticks since the boot (proc_pid_stat(5)); empty when it has ended. */
-static char *started(const char *process)
-{
-    char *stat = read_file(AT_FDCWD, xasprintf("/proc/%s/stat", process), MOST, NULL), *at = stat == NULL ? NULL : strrchr(stat, ')');
-    at = at == NULL || at[1] == '\0' || strchr("ZX", at[2]) != NULL ? NULL : strtok(at + 1, " ");
-    for (int field = 0; at != NULL && field < 19; field++)
-        at = strtok(NULL, " ");
-    return at == NULL ? "" : at;
+    return xasprintf("%s/sandwright/sessions/%s.entry", cache, sha256_hex(key, strlen(key)));
 }
 
 /* The directory of records is ours, and each is of a process that runs: Python removes what others left. */
@@ -106,7 +96,7 @@ static bool sessions_run(const char *path)
     for (struct dirent *each; (each = next_entry(records)) != NULL;) {
         char *record = read_file(dirfd(records), each->d_name, MOST, NULL), process[16] = "", start[24] = "none";
         char *at = record == NULL ? NULL : strstr(record, "\"pid\": ");
-        fine = fine && at != NULL && sscanf(at, "\"pid\": %15[0-9], \"start\": %23[0-9]", process, start) == 2 && strcmp(start, started(process)) == 0;
+        fine = fine && at != NULL && sscanf(at, "\"pid\": %15[0-9], \"start\": %23[0-9]", process, start) == 2 && strcmp(start, process_start(process)) == 0;
     }
     return fine;
 }
@@ -116,7 +106,7 @@ static bool is_plain(const char *command, const struct entry *entry)
 {
     static const char *const variables[] = {"OTEL_", "SANDWRIGHT_TELEMETRY=", "PYTHONHOME="};
     const char *slash = strrchr(command, '/');
-    bool plain = !contains(&entry->excepted, slash == NULL ? command : slash + 1) && (*command != '/' || strstr(command, "/tmp") == NULL);
+    bool plain = !strv_contains(&entry->excepted, slash == NULL ? command : slash + 1) && (*command != '/' || strstr(command, "/tmp") == NULL);
     for (const char *at = command; *at != '\0'; at++)
         plain = plain && *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\';
     for (char **each = environ; *each != NULL; each++)
@@ -137,14 +127,14 @@ static long long now_in(clockid_t clock)
 static char *write_record(const struct entry *entry, const char *command, long long began, long long ticks)
 {
     unsigned long long random;
-    char namespace[64] = "";
-    if (getrandom(&random, sizeof random, 0) != sizeof random || readlink("/proc/self/ns/pid", namespace, sizeof namespace - 1) < 0)
+    const char *namespace = read_link(AT_FDCWD, "/proc/self/ns/pid");
+    if (getrandom(&random, sizeof random, 0) != sizeof random || namespace == NULL)
         become_python();
     const char *process = xasprintf("%d", getpid()), *slash = strrchr(command, '/');
     char *session = xasprintf("%016llx", random), *path = xasprintf("%s/%s", entry->sessions, session);
     long long now = now_in(CLOCK_REALTIME) / 1000;
     char *record = xasprintf("{\"session\": \"%s\", \"pid\": %s, \"start\": %s, \"pid_namespace\": \"%s\", \"began\": %lld.%06lld, "
-                        "\"clock\": [%lld, %lld], \"command\": \"%s\", %s", session, process, started(process), namespace,
+                        "\"clock\": [%lld, %lld], \"command\": \"%s\", %s", session, process, process_start(process), namespace,
                         now / 1000000, now % 1000000, began, ticks, slash == NULL ? command : slash + 1, entry->record);
     if (!replace_file(xasprintf("%s.json", path), record))
         become_python();
@@ -152,30 +142,23 @@ static char *write_record(const struct entry *entry, const char *command, long l
     return path;
 }
 
-static void add_field(struct strv *document, char *name, const struct strv *values)
+static void add_field(struct bytes *document, const char *name, const struct strv *values)
 {
-    strv_push(document, name);
-    strv_push(document, xasprintf("%zu", values->count));
-    strv_extend(document, values);
+    bytes_text(document, "%s%c%zu%c", name, '\0', values->count, '\0');
+    for (size_t index = 0; index < values->count; index++)
+        bytes_add(document, values->at[index], strlen(values->at[index]) + 1);
 }
 
 /* The run document, as launcher/run_document.py writes it, in memory of ours: a descriptor that the launcher inherits. */
 static char *run_document(char *denials, const struct strv *post_run)
 {
-    struct strv document = {0}, file = {0};
-    strv_push(&document, "sandwright-run");
-    strv_push(&document, "1");
+    static const char head[] = "sandwright-run\0" "1", end[] = "end";
+    struct bytes document = {0};
+    bytes_add(&document, head, sizeof head);
     add_field(&document, "post_run", post_run);
-    strv_push(&file, denials);
-    add_field(&document, "denials", &file);
-    strv_push(&document, "end");
-    size_t length = 0;
-    for (size_t index = 0; index < document.count; index++)
-        length += strlen(document.at[index]) + 1;
-    char *content = xcalloc(length), *at = content;
-    for (size_t index = 0; index < document.count; index++)
-        at = stpcpy(at, document.at[index]) + 1;
-    int memory = memory_file("run", content, length);
+    add_field(&document, "denials", &(struct strv){&denials, 1});
+    bytes_add(&document, end, sizeof end);
+    int memory = memory_file("run", document.at, bytes_held(&document));
     fcntl(memory, F_SETFD, 0);
     return xasprintf("%d", memory);
 }
@@ -243,10 +226,8 @@ static _Noreturn void end(size_t count)
 
 int main(int count, char **words)
 {
-    char self[4096] = "", *slash;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     given = words;
-    folder = length > 0 && (slash = strrchr(self, '/')) != NULL ? xasprintf("%.*s", (int)(slash - self), self) : "";
+    folder = own_directory();
     home = getenv("HOME") != NULL && *getenv("HOME") == '/' ? getenv("HOME") : NULL;
     if (count > 8 && strcmp(words[1], "--after") == 0)
         end((size_t)count);

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,11 +72,9 @@ char *only_certificates(const char *content, size_t length)
 static const char *doubt(const struct run *run, int file)
 {
     struct stat status;
-    char path[PATH_MAX];
-    ssize_t length = readlink(xasprintf("/proc/self/fd/%d", file), path, sizeof path - 1);
-    if (length < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    const char *path = read_link(AT_FDCWD, xasprintf("/proc/self/fd/%d", file));
+    if (path == NULL || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
         return "it is no file";
-    path[length] = '\0';
     if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
         return "others than root and you can write it";
     return is_writable_inside(run, path) ? "the sandbox can write it" : NULL;
@@ -103,14 +100,12 @@ static char *certificates_of(const struct run *run, const char *path, bool given
 static char *file_in(const char *image, const char *path)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-    char real[PATH_MAX];
     struct stat status;
     _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_close_ int file = (int)syscall(SYS_openat2, above, path, &how, sizeof how);
-    ssize_t length = file < 0 ? -1 : readlink(xasprintf("/proc/self/fd/%d", file), real, sizeof real - 1);
-    bool found = length >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    real[found ? length : 0] = '\0';
-    return found && strncmp(real, image, strlen(image)) == 0 ? xasprintf("%s", real + strlen(image)) : NULL;
+    char *real = file < 0 ? NULL : read_link(AT_FDCWD, xasprintf("/proc/self/fd/%d", file));
+    bool found = real != NULL && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    return found && strncmp(real, image, strlen(image)) == 0 ? real + strlen(image) : NULL;
 }
 
 struct strv authorities_in(const struct strv *asked, const char *image)
@@ -118,10 +113,7 @@ struct strv authorities_in(const struct strv *asked, const char *image)
     struct strv places = {0};
     for (size_t index = 0; index < asked->count; index++) {
         char *place = image != NULL ? file_in(image, asked->at[index]) : asked->at[index];
-        bool known = place == NULL;
-        for (size_t other = 0; other < places.count && !known; other++)
-            known = strcmp(places.at[other], place) == 0;
-        if (!known)
+        if (place != NULL && !strv_contains(&places, place))
             strv_push(&places, place);
     }
     return places;

@@ -23,10 +23,6 @@
 #include "launch.h"
 #include "record.h"
 
-#ifndef SO_NETNS_COOKIE
-#define SO_NETNS_COOKIE 71
-#endif
-
 enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */,
        CLOSED = 7 /* TCP_CLOSE (net/tcp_states.h) */ };
 

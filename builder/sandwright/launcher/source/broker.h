@@ -9,6 +9,10 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
 /* A Unix socket of the host that the policy lists. */
 struct listed {
     const char *path;

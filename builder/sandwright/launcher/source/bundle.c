@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,22 +16,16 @@ enum { MOST_SHOWN = 256 };
 
 static bool is_private(const struct run *run, const char *name)
 {
-    if (strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0)
-        return true;
-    for (size_t index = 0; index < run->plan.image.private_names.count; index++)
-        if (strcmp(run->plan.image.private_names.at[index], name) == 0)
-            return true;
-    return false;
+    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0 ||
+           strv_contains(&run->plan.image.private_names, name);
 }
 
 /* An empty place for what is mounted; a link is as it is in the image. */
 static bool make_place(struct bundle *bundle, int image, int root, const char *name, const char *path, mode_t mode)
 {
-    char target[PATH_MAX];
-    ssize_t length;
+    const char *target = S_ISLNK(mode) ? read_link(image, name) : NULL;
     if (S_ISLNK(mode))
-        return (length = readlinkat(image, name, target, sizeof target - 1)) >= 0 &&
-               (target[length] = '\0', symlinkat(target, root, name) == 0);
+        return target != NULL && symlinkat(target, root, name) == 0;
     if (!S_ISDIR(mode) && !S_ISREG(mode))
         return true;
     strv_push(&bundle->shown, xasprintf("%s", path));
@@ -49,7 +42,7 @@ static bool is_opened(const struct bundle *bundle, const char *path)
     return false;
 }
 
-static int open_directory(int at, const char *name)
+static int open_folder(int at, const char *name)
 {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -70,7 +63,7 @@ static bool make_places(struct bundle *bundle, const struct run *run, int image,
         made = fstatat(image, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                (S_ISDIR(status.st_mode) && is_opened(bundle, path)
                        ? mkdirat(root, name, 0755) == 0 &&
-                             make_places(bundle, run, open_directory(image, name), open_directory(root, name), path)
+                             make_places(bundle, run, open_folder(image, name), open_folder(root, name), path)
                        : make_place(bundle, image, root, name, path, status.st_mode));
     }
     made = made && errno == 0;
@@ -84,7 +77,7 @@ static bool make_places(struct bundle *bundle, const struct run *run, int image,
 void bundle_root(struct bundle *bundle, const struct run *run)
 {
     const char *path = xasprintf("%s/rootfs", run->state);
-    int root = mkdir(path, 0755) == 0 ? open_directory(AT_FDCWD, path) : -1;
+    int root = mkdir(path, 0755) == 0 ? open_folder(AT_FDCWD, path) : -1;
     if (root < 0)
         die_errno("no root can be made for the run");
     if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 ||

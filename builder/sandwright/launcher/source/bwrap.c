@@ -98,9 +98,8 @@ static void bwrap_check(struct run *run)
 
 static void bwrap_prepare(struct run *run)
 {
-    if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0)
-        die_errno("no pipe can be made");
-    if (run->terminal && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0 ||
+        (run->terminal && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0))
         die_errno("no pipe can be made");
     run->stop_fd = stop_fd[0];
     run->wakes = says[0];
@@ -182,8 +181,8 @@ static _Noreturn void become(struct run *run, bool tries)
     strv_push(&all, "--");
     if (tries)
         strv_push(&all, "/proc/none/such");
-    for (char **word = run->command; *word != NULL && !tries; word++)
-        strv_push(&all, *word);
+    else
+        strv_push_all(&all, run->command);
     execute(all.at);
 }
 
@@ -320,7 +319,8 @@ static int not_run(struct run *run)
 {
     char words[4096] = "";
     struct stat status;
-    int handle, file = memfd_create("errors", MFD_CLOEXEC);
+    int handle;
+    _cleanup_close_ int file = memfd_create("errors", MFD_CLOEXEC);
     pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0) {
         redirect_to_null(0, 0);
@@ -330,7 +330,6 @@ static int not_run(struct run *run)
     }
     if (child < 0 || wait_for(child, handle, TRYING) < 0 || pread(file, words, sizeof words - 1, 0) < 0)
         return NOT_RUN;
-    close(file);
     for (size_t index = 0; index < sizeof PASSING / sizeof *PASSING; index++)
         once_more = once_more || strstr(words, PASSING[index]) != NULL;
     if (strstr(words, "execvp /proc/none/such: ") == NULL)

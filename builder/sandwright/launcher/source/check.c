@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -68,9 +67,8 @@ static struct strv plain;
 static bool is_plain(const char *directory)
 {
     struct stat status;
-    for (size_t index = 0; index < plain.count; index++)
-        if (strcmp(plain.at[index], directory) == 0)
-            return true;
+    if (strv_contains(&plain, directory))
+        return true;
     if (lstat(xasprintf("%s/sandbox.yaml", directory), &status) == 0)
         return false;
     strv_push(&plain, xasprintf("%s", directory));
@@ -90,13 +88,11 @@ static bool is_below_project(const char *path)
 /* Whether a path, or a link that it is, lies below a project: a sandbox there may have made that link. */
 static bool leads_through_project(const char *path)
 {
-    char target[PATH_MAX];
     for (int links = 0; links < MOST_LINKS && !is_below_project(path); links++) {
-        ssize_t length = readlink(path, target, sizeof target - 1);
-        if (length < 0)
+        const char *target = read_link(AT_FDCWD, path);
+        if (target == NULL)
             return false;
-        target[length] = '\0';
-        path = *target == '/' ? xasprintf("%s", target) : xasprintf("%.*s/%s", (int)(strrchr(path, '/') - path), path, target);
+        path = *target == '/' ? target : xasprintf("%.*s/%s", (int)(strrchr(path, '/') - path), path, target);
     }
     return true;
 }
@@ -151,10 +147,7 @@ static struct artifact {
 
 bool has_artifact(const struct run *run, const char *name)
 {
-    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
-        if (strcmp(run->plan.artifacts.at[index], name) == 0)
-            return true;
-    return false;
+    return strv_contains(&run->plan.artifacts, name); /* a digest is none */
 }
 
 void check_artifacts(struct run *run)
@@ -162,15 +155,10 @@ void check_artifacts(struct run *run)
     const struct strv *artifacts = &run->plan.artifacts;
     for (size_t index = 0; index + 1 < artifacts->count; index += 2) {
         struct artifact *each = xcalloc(sizeof *each);
-        unsigned char digest[32];
-        char found[65];
         *each = (struct artifact){.name = artifacts->at[index], .next = checked};
         if ((each->content = read_file(run->artifacts, each->name, MOST, &each->length)) == NULL)
             die("%s/%s can't be read", run->directory, each->name);
-        sha256(each->content, each->length, digest);
-        for (int byte = 0; byte < 32; byte++)
-            snprintf(found + 2 * byte, 3, "%02x", digest[byte]);
-        if (strcmp(found, artifacts->at[index + 1]) != 0)
+        if (strcmp(sha256_hex(each->content, each->length), artifacts->at[index + 1]) != 0)
             die("%s/%s was changed after it was rendered: render it again", run->directory, each->name);
         checked = each;
     }

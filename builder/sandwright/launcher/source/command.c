@@ -1,7 +1,6 @@
 /* What is put before the command: the program that runs inside (init/source/main.c), and its words. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -12,8 +11,7 @@ void put_before(struct run *run, char *const *words, size_t count)
 {
     struct strv command = {0};
     strv_extend(&command, &(struct strv){(char **)words, count});
-    for (char **word = run->command; *word != NULL; word++)
-        strv_push(&command, *word);
+    strv_push_all(&command, run->command);
     run->command = command.at;
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "broker.h"
+#include "utils.h"
 
 enum { LISTENING = 1 << 10, TRIES = 4 }; /* the first of TCP_LISTEN (net/tcp_states.h) */
 
@@ -47,8 +48,8 @@ static int enter_and_open(int network, int users, int place)
 int diag_open_at(int process)
 {
     struct stat own, there;
-    int status = 1, network = openat(process, "ns/net", O_RDONLY | O_CLOEXEC);
-    int place = open("/dev/null", O_RDONLY | O_CLOEXEC), users = network < 0 ? -1 : ioctl(network, NS_GET_USERNS);
+    int status = 1, place = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int network = openat(process, "ns/net", O_RDONLY | O_CLOEXEC), users = network < 0 ? -1 : ioctl(network, NS_GET_USERNS);
     if (users >= 0 && stat("/proc/self/ns/user", &own) == 0 && fstat(users, &there) == 0 && own.st_ino == there.st_ino) {
         close(users);
         users = -1;
@@ -58,10 +59,6 @@ int diag_open_at(int process)
         _exit(enter_and_open(network, users, place));
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    if (network >= 0)
-        close(network);
-    if (users >= 0)
-        close(users);
     if (status == 0)
         return place;
     close(place);

@@ -1,5 +1,4 @@
 /* Reads a document of named fields. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,13 +5,12 @@
 
 #include "utils.h"
 
-enum field_kind {
-    WORD,   /* const char *; NULL where the document doesn't have it */
-    WORDS,  /* struct strv */
-    PAIRS,  /* the same, of an even count */
-    NUMBER, /* long: -1 where the document doesn't have it, else at most 15 digits */
-    FLAG    /* bool: it is there, without a value */
-};
+enum field_kind { WORD, WORDS, PAIRS, NUMBER, FLAG };
+#define TYPE_WORD const char * /* NULL where the document doesn't have it */
+#define TYPE_WORDS struct strv
+#define TYPE_PAIRS struct strv /* of an even count */
+#define TYPE_NUMBER long       /* -1 where the document doesn't have it, else at most 15 digits */
+#define TYPE_FLAG bool         /* it is there, without a value */
 
 struct field {
     const char *name;

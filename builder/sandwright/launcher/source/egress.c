@@ -1,7 +1,6 @@
 /* The way to the proxy, which the session runs: its supervisor listens on the proxy's port in a network namespace that
  * has nothing else. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +45,8 @@ static const char *asked(struct run *run, pid_t process, bool wait)
     egress_close(run);
     if (mkdir(way(run), 0700) != 0 || mkfifo(pipe, 0600) != 0)
         return "the proxy can not be asked";
-    int ask = open(xasprintf("%s/ask", directory), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    int said = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    _cleanup_close_ int ask = open(xasprintf("%s/ask", directory), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    _cleanup_close_ int said = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     size_t got = 0;
     if (ask >= 0 && said >= 0 && write(ask, line, strlen(line)) == (ssize_t)strlen(line))
         for (long until = milliseconds() + ANSWER; strchr(answer, '\n') == NULL && got < sizeof answer - 1;) {
@@ -56,8 +55,6 @@ static const char *asked(struct run *run, pid_t process, bool wait)
             ssize_t more = read(said, answer + got, sizeof answer - 1 - got);
             got += more > 0 ? (size_t)more : 0;
         }
-    close(ask);
-    close(said);
     answer[strcspn(answer, "\n")] = '\0';
     return answer[0] == '\0' ? "no answer" : answer;
 }

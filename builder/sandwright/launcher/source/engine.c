@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -33,12 +32,6 @@ bool is_podman(const struct run *run)
 const char *title(const struct run *run)
 {
     return is_podman(run) ? "Podman" : "Docker";
-}
-
-void pause_for(long milliseconds)
-{
-    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
-    nanosleep(&time, NULL);
 }
 
 static char *answer;
@@ -154,9 +147,7 @@ static void engine_started(struct run *run)
 /* What the client has written to --cidfile, which may lie where somebody inside can write. */
 static char *container(void)
 {
-    char *number = read_file(AT_FDCWD, cid, 128, NULL);
-    if (number != NULL)
-        number[strcspn(number, "\n")] = '\0';
+    char *number = first_line(cid);
     return number != NULL && number[0] != '\0' && number[strspn(number, "0123456789abcdef")] == '\0' ? number : NULL;
 }
 
@@ -227,7 +218,7 @@ static void engine_remove_container(struct run *run)
             gone = true;
             return;
         }
-        pause_for(100);
+        poll(NULL, 0, 100);
     }
     warn("%s does not answer: %s may be there yet", title(run), run->name);
 }

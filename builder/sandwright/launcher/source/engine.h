@@ -16,7 +16,6 @@ char *mount_source(const char *path); /* the field src of --mount */
 const char *make_file(const struct run *run, const char *name, const char *content, mode_t mode); /* in the run's directory */
 const char *session_label(const struct run *run);
 char *most_processes(void); /* the option that bounds them, for podman */
-void pause_for(long milliseconds);
 
 /* engine_check_features.c, launcher: refuses what the engine can't keep. */
 void engine_check_features(struct run *run);

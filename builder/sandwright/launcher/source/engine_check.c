@@ -1,7 +1,6 @@
 /* Docker and Podman: what is looked at before anything is made. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

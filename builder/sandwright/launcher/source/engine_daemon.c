@@ -43,7 +43,7 @@ const char *ask_daemon(const char *what)
     size_t length = 0;
     ssize_t got;
     long until = milliseconds() + 1000 * SECONDS;
-    int handle = path == NULL ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    _cleanup_close_ int handle = path == NULL ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (handle < 0)
         return NULL;
     strcpy(address.sun_path, path);
@@ -53,7 +53,6 @@ const char *ask_daemon(const char *what)
         send(handle, request, strlen(request), MSG_NOSIGNAL) == (ssize_t)strlen(request))
         while (length < ANSWER - 1 && milliseconds() < until && (got = read(handle, said + length, ANSWER - 1 - length)) > 0)
             length += (size_t)got;
-    close(handle);
     said[length] = '\0';
     return length > 0 ? said : NULL;
 }

@@ -87,7 +87,7 @@ static void wait_for_it(struct run *run)
             return;
         if (milliseconds() > until)
             die("the proxy does not answer: %s", said != NULL ? said : "");
-        pause_for(100);
+        poll(NULL, 0, 100);
     }
 }
 
@@ -170,6 +170,6 @@ void proxy_remove(struct run *run)
             /* Docker can forget a container and not its place in the network, which then never goes by itself. */
             remove_by_force(run, proxy(run));
             ask(run, "network", "disconnect", "--force", inside(run), proxy(run), NULL);
-            pause_for(100);
+            poll(NULL, 0, 100);
         }
 }

@@ -75,9 +75,8 @@ static bool has_numbers(const struct strv *callers)
     char *list = read_file(AT_FDCWD, "/etc/subuid", MOST, NULL), *line;
     while (list != NULL && (line = strsep(&list, "\n")) != NULL) {
         line[strcspn(line, ":")] = '\0';
-        for (size_t index = 0; index < callers->count; index++)
-            if (strcmp(line, callers->at[index]) == 0)
-                return true;
+        if (strv_contains(callers, line))
+            return true;
     }
     return false;
 }

@@ -14,8 +14,7 @@ static bool exec_at(char **command, char *const *environment, const char *path, 
         struct strv script = {0};
         strv_push(&script, "/bin/sh");
         strv_push(&script, (char *)path);
-        for (char **word = command + 1; *word != NULL; word++)
-            strv_push(&script, *word);
+        strv_push_all(&script, command + 1);
         execve(script.at[0], script.at, environment);
     }
     return access(path, F_OK) == 0;

@@ -95,21 +95,12 @@ static void grant_entries(const struct node *node, int ruleset, int file, const 
 {
     int directory = open_without_links(file, ".", O_RDONLY | O_DIRECTORY, 0);
     DIR *entries = directory < 0 ? NULL : fdopendir(directory);
-    struct dirent *each;
-    bool link;
-    if (entries == NULL) /* what can't be listed is not granted */
-        return;
-    while ((each = readdir(entries)) != NULL) {
-        if (strcmp(each->d_name, ".") == 0 || strcmp(each->d_name, "..") == 0)
-            continue;
-        int found = open_entry(file, each->d_name, &link);
-        if (found < 0)
-            continue;
-        if (!is_named(node, each->d_name, found))
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) { /* what can't be listed is not granted */
+        bool link;
+        _cleanup_close_ int found = open_entry(file, each->d_name, &link);
+        if (found >= 0 && !is_named(node, each->d_name, found))
             landlock_path(ruleset, found, rights[READ], path);
-        close(found);
     }
-    closedir(entries);
 }
 
 static void grant_below(struct node *node, int ruleset, int file, const char *path, enum grant grant)
@@ -121,7 +112,7 @@ static void grant_below(struct node *node, int ruleset, int file, const char *pa
         landlock_path(ruleset, file, rights[grant], path);
     for (struct node *each = node->below; grant <= READ && each != NULL; each = each->next) {
         const char *below = xasprintf("%s/%s", path, each->name);
-        int found = open_entry(file, each->name, &link);
+        _cleanup_close_ int found = open_entry(file, each->name, &link);
         if (link)
             die("%s is a link now, and was none when this was rendered", below);
         if (found < 0)
@@ -129,7 +120,6 @@ static void grant_below(struct node *node, int ruleset, int file, const char *pa
         if (fstat(found, &each->status) != 0)
             die_errno("%s", below);
         grant_below(each, ruleset, found, below, grant);
-        close(found);
     }
     if (apart)
         grant_entries(node, ruleset, file, path);
@@ -143,9 +133,8 @@ void grant_paths(const struct run *run, int ruleset)
     for (char *grant, *path; (grant = next_word(&content, end)) != NULL; add_path(&root, grant, path))
         if ((path = next_word(&content, end)) == NULL)
             die("rules: %s: has no path", grant);
-    int file = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int file = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
         die_errno("/");
     grant_below(&root, ruleset, file, "", HIDE);
-    close(file);
 }

@@ -1,10 +1,8 @@
 /* What lies over files of an unpacked image in a run: accounts, names of hosts, the host's authorities. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -18,10 +16,9 @@ static void lay(struct strv *files, const char *inside, const char *source)
 /* Where the image has the file, and no link there, as nothing is made in an image that others share. */
 static void lay_over(struct strv *files, const char *image, const char *inside, const char *source)
 {
-    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct stat status;
     _cleanup_close_ int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_close_ int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
+    _cleanup_close_ int file = open_without_links(above, inside + 1, O_PATH, 0);
     if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
         lay(files, inside, source);
 }

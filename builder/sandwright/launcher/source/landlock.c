@@ -9,14 +9,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,23 +166,13 @@ static void start_ender(const struct run *run)
 }
 
 /* ---- the command */
-static void limit(int resource, rlim_t most, const char *name)
-{
-    struct rlimit own;
-    if (getrlimit(resource, &own) == 0 && own.rlim_max <= most)
-        return;
-    if (setrlimit(resource, &(struct rlimit){most, most}) != 0)
-        die_errno("resources.%s can not be set", name);
-}
-
 static void grant_own_directory(const struct run *run, int ruleset)
 {
-    int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
+    _cleanup_close_ int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
     if (own < 0)
         die_errno("%s", temporary(run));
     landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
                   temporary(run));
-    close(own);
     if (kernel == NULL)
         strv_push(&variables, xasprintf("TMPDIR=%s", temporary(run)));
 }
@@ -220,11 +208,10 @@ static int make_file_rules(const struct run *run)
 static int make_other_rules(const struct run *run, uint64_t ports)
 {
     int ruleset = landlock_make(&(struct landlock_rules){MAY_REFER, ports, ALL_SCOPES});
-    int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (all < 0)
         die_errno("/");
     landlock_path(ruleset, all, MAY_REFER, "/");
-    close(all);
     for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_connect.count; index++)
         landlock_port(ruleset, MAY_CONNECT, run->plan.landlock.ports_connect.at[index]);
     for (size_t index = 0; ports != 0 && index < run->plan.landlock.ports_bind.count; index++)
@@ -280,9 +267,9 @@ static void landlock_start(struct run *run)
     else
         landlock_enter(files);
     terminal_control(run);
-    limit(RLIMIT_CORE, 0, "core");
+    lower_limit(RLIMIT_CORE, 0, 0, "core");
     if (run->plan.files >= 0 && kernel == NULL)
-        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, "files");
+        lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     landlock_enter(run_rules);
     start_ender(run);
     landlock_enter(rules);

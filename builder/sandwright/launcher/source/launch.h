@@ -188,6 +188,7 @@ void launcher_link(struct launcher_link *link);
 bool launcher_there(void);                /* monitor: it hasn't ended */
 size_t children_of(pid_t process, pid_t *found, size_t most);
 pid_t parent_of(pid_t process);           /* 0 without */
+bool descends_from(pid_t process, pid_t ancestor); /* or is it */
 void spare_children(void);                /* launcher: those that it has now aren't ended */
 void leave_alone(pid_t child);            /* it ends by itself, and nobody waits for it; 0: none */
 bool end_descendants(void);               /* kills all below this process; false if some can't be ended */

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -38,15 +37,9 @@ static void fill_standard(void)
 
 static void read_plan(void)
 {
-    static char own[PATH_MAX];
     static const struct method *const methods[] = {&bwrap_method, &runtime_method, &engine_method, &user_method,
                                                    &landlock_method};
-    ssize_t got = readlink("/proc/self/exe", own, sizeof own - 1);
-    char *slash = got > 0 ? strrchr(own, '/') : NULL;
-    if (slash == NULL)
-        die_errno("/proc/self/exe can't be read");
-    slash[slash == own ? 1 : 0] = '\0';
-    run.directory = own;
+    const char *own = run.directory = own_directory();
     run.artifacts = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
     size_t length;
     char *content = read_file(run.artifacts, "launch.plan", 1 << 26, &length);

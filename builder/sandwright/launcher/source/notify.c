@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,10 +21,6 @@
 #include "launch.h"
 #include "notify.h"
 #include "record.h"
-
-#ifndef SO_NETNS_COOKIE
-#define SO_NETNS_COOKIE 71
-#endif
 
 static struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
 static int ends[2] = {-1, -1}, handle = -1;
@@ -75,7 +69,7 @@ static void learn_network(int process)
     socklen_t length = sizeof served.broker.network;
     if (stat("/proc/self/ns/net", &own) != 0 || fstatat(process, "ns/net", &there, 0) != 0)
         die_errno("the sandbox's network can't be looked at");
-    if (own.st_dev == there.st_dev && own.st_ino == there.st_ino)
+    if (same_file(&own, &there))
         die("the sandbox has no network of its own, by which its Unix sockets are known");
     if ((served.broker.inside = diag_open_at(process)) < 0 || (served.broker.outside = diag_open()) < 0 ||
         diag_listens(served.broker.inside, 0, 0) != 0 || diag_listens(served.broker.outside, 0, 0) != 0)
@@ -87,17 +81,14 @@ static void learn_network(int process)
 /* `own`: sockets of the sandbox are connected to, and not those listed alone. */
 static void look_into(pid_t first, bool own)
 {
-    int process = open(xasprintf("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int there = (int)syscall(SYS_pidfd_open, first, 0);
+    _cleanup_close_ int process = open(xasprintf("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int there = (int)syscall(SYS_pidfd_open, first, 0);
     if (process >= 0 && own)
         learn_network(process);
     drop_rights();
-    int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at, 0);
+    _cleanup_close_ int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at, 0);
     if (process < 0 || copied < 0)
         die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
-    close(copied);
-    close(there);
-    close(process);
 }
 
 /* A runtime of ours connects, and no other process of the user's, nor one of the sandbox. */
@@ -110,10 +101,7 @@ static int accept_runtime(int socket)
         ;
     if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
         die_errno("cannot report denials");
-    pid_t above = who.pid;
-    while (above > 1 && above != monitor)
-        above = parent_of(above);
-    if (who.uid != geteuid() || above != monitor)
+    if (who.uid != geteuid() || !descends_from(who.pid, monitor))
         die("cannot report denials: process %d connected, and is none of the run's", (int)who.pid);
     close(socket);
     return channel;
@@ -163,9 +151,7 @@ static void stand_apart(void)
 
 static _Noreturn void supervise(const struct run *run)
 {
-    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
-    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
-        signal(ignored[index], SIG_IGN);
+    ignore_signals();
     stand_apart();
     if (served.connects)
         list_sockets(run);
@@ -208,9 +194,7 @@ static _Noreturn void attend(pid_t command, const sigset_t *signals)
 
 static bool can_look_into(pid_t process)
 {
-    int memory = open(xasprintf("/proc/%d/mem", (int)process), O_RDONLY | O_CLOEXEC);
-    if (memory >= 0)
-        close(memory);
+    _cleanup_close_ int memory = open(xasprintf("/proc/%d/mem", (int)process), O_RDONLY | O_CLOEXEC);
     return memory >= 0;
 }
 

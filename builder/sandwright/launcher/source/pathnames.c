@@ -102,10 +102,8 @@ bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
 {
     char name[32];
     snprintf(name, sizeof name, "/proc/%d/mem", (int)thread);
-    int theirs = open(name, O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int theirs = open(name, O_RDONLY | O_CLOEXEC);
     ssize_t got = theirs < 0 ? -1 : pread(theirs, to, length, (off_t)address);
-    if (theirs >= 0)
-        close(theirs);
     return got == (ssize_t)length;
 }
 

@@ -104,10 +104,8 @@ static enum state state_of_file(const struct place *place)
 {
     char content[4096];
     size_t line = strlen(place->line);
-    int file = openat(place->directory, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    _cleanup_close_ int file = openat(place->directory, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t got = file < 0 ? -1 : read(file, content, sizeof content);
-    if (file >= 0)
-        close(file);
     return got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS : OTHERS;
 }
 
@@ -134,12 +132,10 @@ static bool is_empty(const struct place *place)
 {
     int file = openat(place->directory, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *entries = file < 0 ? NULL : fdopendir(file);
-    size_t count = 0;
-    while (entries != NULL && readdir(entries) != NULL)
-        count++;
-    if (entries != NULL)
+    bool empty = entries != NULL && next_entry(entries) == NULL;
+    if (entries != NULL && !empty)
         closedir(entries);
-    return entries != NULL && count <= 2;
+    return empty;
 }
 
 /* ---- making */
@@ -297,14 +293,13 @@ static void write_list(const struct run *run)
     size_t length;
     char *content = written(&own, &length);
     const char *name = xasprintf("%s-%s", digest_of(run->plan.project, strlen(run->plan.project)), digest_of(content, length));
-    int lists = open_lists(run);
+    _cleanup_close_ int lists = open_lists(run);
     if (lists < 0)
         return;
     if (fstatat(lists, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_size != (off_t)length) {
         unlinkat(lists, name, 0);
         write_file(lists, name, content, length, 0600);
     }
-    close(lists);
 }
 
 /* ---- what was made, in one file for a project: device, inode and path of each, and NUL */
@@ -315,13 +310,11 @@ static const char *made_name(const struct run *run)
 
 static void record_made(const struct run *run, const struct bytes *lines)
 {
-    int lists = open_lists(run), file = -1;
+    _cleanup_close_ int lists = open_lists(run), file = -1;
     if (lists >= 0)
         file = openat(lists, made_name(run), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lists >= 0 && (file < 0 || write(file, lines->at, lines->end) != (ssize_t)lines->end))
         die_errno("what is put into %s can't be recorded", run->plan.project);
-    close(file);
-    close(lists);
 }
 
 static void add_made(struct bytes *lines, unsigned long device, unsigned long number, const char *path)
@@ -333,7 +326,7 @@ static void add_made(struct bytes *lines, unsigned long device, unsigned long nu
 static void read_made(const struct run *run)
 {
     size_t length = 0;
-    int lists = open_lists(run);
+    _cleanup_close_ int lists = open_lists(run);
     char *content = lists < 0 ? NULL : read_file(lists, made_name(run), MOST, &length);
     recorded = content != NULL; /* a machine that was switched off meanwhile has none */
     for (char *at = content; recorded && at < content + length; at += strlen(at) + 1) {
@@ -341,8 +334,6 @@ static void read_made(const struct run *run)
         unsigned long device = strtoul(at, &rest, 10), number = strtoul(rest, &rest, 10);
         remember_made(*rest == ' ' ? rest + 1 : "", device, number);
     }
-    if (lists >= 0)
-        close(lists);
 }
 
 static void discard_lists(const struct run *run)
@@ -350,7 +341,7 @@ static void discard_lists(const struct run *run)
     int directory = open_lists(run);
     DIR *lists = directory < 0 ? NULL : fdopendir(directory);
     const char *project = digest_of(run->plan.project, strlen(run->plan.project));
-    for (struct dirent *entry; lists != NULL && (entry = readdir(lists)) != NULL;) {
+    for (struct dirent *entry; (entry = next_entry(lists)) != NULL;) {
         size_t length;
         if (strncmp(entry->d_name, project, strlen(project)) != 0)
             continue;
@@ -362,8 +353,6 @@ static void discard_lists(const struct run *run)
         }
         unlinkat(directory, entry->d_name, 0);
     }
-    if (lists != NULL)
-        closedir(lists);
 }
 
 /* ---- the lock: whoever can read the project can hold it for ever, and then nothing is run */
@@ -398,9 +387,7 @@ static const char *holders(const struct run *run)
             strtoul(inode + 1, NULL, 10) != status.st_ino)
             continue;
         long holder = strtol(words[4], NULL, 10);
-        char *name = read_file(AT_FDCWD, xasprintf("/proc/%ld/comm", holder), 256, NULL);
-        if (name != NULL)
-            name[strcspn(name, "\n")] = '\0';
+        char *name = first_line(xasprintf("/proc/%ld/comm", holder));
         found = xasprintf("%s%sprocess %ld (%s)", found, *found == '\0' ? "" : ", ", holder,
                      name == NULL ? "which can not be seen" : name);
     }

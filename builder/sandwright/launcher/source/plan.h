@@ -6,11 +6,6 @@
 #include "document.h"
 
 struct plan {
-#define TYPE_WORD const char *
-#define TYPE_WORDS struct strv
-#define TYPE_PAIRS struct strv
-#define TYPE_NUMBER long
-#define TYPE_FLAG bool
 #define FIELD(kind, name) TYPE_##kind name;
 #define IN(section, kind, name) TYPE_##kind name;
 #define SECTION(name) struct {

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/nsfs.h>
 #include <net/if.h>
 #include <sched.h>
@@ -15,7 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,13 +86,12 @@ static bool is_up(int any, struct ifreq *loopback)
 static void raise_loopback(bool waits)
 {
     struct ifreq loopback = {.ifr_name = "lo"};
-    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    _cleanup_close_ int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     for (long until = milliseconds() + PATIENCE; any >= 0 && waits && !is_up(any, &loopback) && milliseconds() < until;)
         poll(NULL, 0, 1);
     loopback.ifr_flags |= IFF_UP;
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &loopback) != 0)
         die_errno("the sandbox's loopback can't be brought up");
-    close(any);
 }
 
 /* For good. What we are given on the way takes the parent's death from us. */
@@ -104,7 +101,7 @@ static void enter(int network, pid_t parent)
     int owner;
     if (fstat(network, &theirs) != 0 || stat("/proc/self/ns/net", &own) != 0)
         die_errno("the sandbox's network can't be known");
-    if (theirs.st_dev == own.st_dev && theirs.st_ino == own.st_ino)
+    if (same_file(&theirs, &own))
         die("the sandbox has no network of its own, to or from which ports could lead");
     /* Not the process's own: bubblewrap's may be in a second one by now, without a right over the network. */
     if (geteuid() != 0 && ((owner = ioctl(network, NS_GET_USERNS)) < 0 || fstat(owner, &owners) != 0 ||

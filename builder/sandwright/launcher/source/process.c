@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -108,6 +107,13 @@ pid_t parent_of(pid_t process)
     char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
     end = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
     return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
+}
+
+bool descends_from(pid_t process, pid_t ancestor)
+{
+    while (process > 1 && process != ancestor)
+        process = parent_of(process);
+    return process == ancestor;
 }
 
 /* The launcher's first children write what is left of the output, and stay. */
@@ -224,7 +230,8 @@ int wait_for(pid_t child, int handle, long time)
 
 int capture(char *const *argv, char **output, int seconds, bool errors)
 {
-    int handle, file = memfd_create("output", MFD_CLOEXEC);
+    int handle;
+    _cleanup_close_ int file = memfd_create("output", MFD_CLOEXEC);
     pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0)
         become(argv, file, errors);
@@ -235,8 +242,6 @@ int capture(char *const *argv, char **output, int seconds, bool errors)
         ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
         (*output)[got > 0 ? got : 0] = '\0';
     }
-    if (file >= 0)
-        close(file);
     return status;
 }
 

@@ -33,12 +33,6 @@ struct file {
     size_t length;
 };
 
-static void add_these(struct strv *all, char *const *words)
-{
-    for (; *words != NULL; words++)
-        strv_push(all, *words);
-}
-
 /* What a machine is, at its first start and whenever it is restored. The 9p device shows what this process sees: `/`. */
 static struct strv machine_words(const char *program, const char *accelerator, const char *memory, const char *ram)
 {
@@ -53,20 +47,19 @@ static struct strv machine_words(const char *program, const char *accelerator, c
         "-device", "virtserialport,chardev=line,nr=1",
         "-fsdev", "local,id=host,path=/,security_model=none,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-serial", "file:/dev/fd/1", NULL};
-    add_these(&all, words);
+    strv_push_all(&all, words);
     return all;
 }
 
 static struct file map(const char *path)
 {
     struct stat status;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    _cleanup_close_ int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0 || fstat(file, &status) != 0 || status.st_size == 0)
         die("%s isn't there, or empty", path);
     void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (at == MAP_FAILED)
         die_errno("%s", path);
-    close(file);
     return (struct file){at, (size_t)status.st_size};
 }
 
@@ -97,7 +90,7 @@ static char *index_of(const char *memory, struct file ram, struct file rest)
 /* ---- a run */
 static void write_memory(struct file packed, long size)
 {
-    int ram = open(RAM, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    _cleanup_close_ int ram = open(RAM, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (ram < 0 || ftruncate(ram, size << 20) != 0)
         die_errno("%s", RAM);
     for (size_t at = 0; at < packed.length; at += RECORD) {
@@ -106,7 +99,6 @@ static void write_memory(struct file packed, long size)
         if (place % PAGE != 0 || place >= (uint64_t)size << 20 || pwrite(ram, packed.at + at + sizeof place, PAGE, (off_t)place) != PAGE)
             die("the machine's memory can't be restored");
     }
-    close(ram);
 }
 
 void qemu_prepare(const char *memory)
@@ -146,7 +138,7 @@ _Noreturn void qemu_become(const char *program, const char *accelerator, const c
         if (files[index] < 0 || dup2(files[index], LINE + index) < 0)
             _exit(NOT_RUN);
     close_others(kept, 3);
-    add_these(&all, more);
+    strv_push_all(&all, more);
     execve(program, all.at, nothing);
     warn("%s: %s", program, strerror(errno));
     _exit(NOT_RUN);
@@ -188,7 +180,7 @@ _Noreturn void snapshot_main(char **words)
         char *const nothing[] = {"PATH=/usr/bin:/bin", NULL};
         char *const more[] = {"-kernel", words[3], "-initrd", words[4], "-append", "console=ttyS0 quiet panic=-1 oops=panic -- --machine",
                               "-chardev", "stdio,id=monitor,signal=off", "-mon", "chardev=monitor,mode=readline", NULL};
-        add_these(&all, more);
+        strv_push_all(&all, more);
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || dup2(orders_of[0], 0) < 0 || dup2(lines[1], LINE) < 0)
             _exit(NOT_RUN);
         close_others(kept, 1);

@@ -8,7 +8,6 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 

@@ -4,7 +4,6 @@
 
 #include <linux/seccomp.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "filter.h"
 

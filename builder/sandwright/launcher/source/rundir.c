@@ -49,12 +49,11 @@ static void make_directories(const char *path)
 static void close_to_others(const char *path)
 {
     struct stat status;
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid())
         die("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
     if ((status.st_mode & 07777) != 0700 && fchmod(directory, 0700) != 0)
         die("%s can't be closed to others", path);
-    close(directory);
 }
 
 static const char *make_name(void)
@@ -87,37 +86,23 @@ void rundir_choose(struct run *run)
     run->state = xasprintf("%s/%s", runs, run->name);
 }
 
-/* With its start a process's number is that process (proc_pid_stat(5)). */
+/* With its start a process's number is that process. */
 static const char *signed_by(pid_t process)
 {
-    char *content = read_file(AT_FDCWD, xasprintf("/proc/%d/stat", (int)process), 65536, NULL);
-    char *rest = content == NULL ? NULL : strrchr(content, ')');
-    for (int number = 2; rest != NULL && number < 22; number++)
-        rest = strchr(rest + 1, ' ');
-    return rest == NULL ? xasprintf("%d -\n", (int)process)
-                        : xasprintf("%d %.*s\n", (int)process, (int)strcspn(rest + 1, " "), rest + 1);
-}
-
-static const char *first_line(const char *path)
-{
-    char *content = read_file(AT_FDCWD, path, 65536, NULL);
-    if (content == NULL)
-        return "";
-    content[strcspn(content, "\n")] = '\0';
-    return content;
+    const char *number = xasprintf("%d", (int)process), *start = process_start(number);
+    return xasprintf("%s %s\n", number, *start == '\0' ? "-" : start);
 }
 
 /* A process's number and start hold in one boot and one namespace of processes only; the home may be another machine's, too
  * (signalling.py, identity). */
 static const char *counted_in(void)
 {
-    char namespace[64] = "";
     struct utsname system = {0};
-    const char *machine = first_line("/etc/machine-id");
-    readlink("/proc/self/ns/pid", namespace, sizeof namespace - 1);
+    const char *machine = first_line("/etc/machine-id"), *boot = first_line("/proc/sys/kernel/random/boot_id");
+    const char *namespace = read_link(AT_FDCWD, "/proc/self/ns/pid");
     uname(&system);
-    return xasprintf("%s %s %s\n", first_line("/proc/sys/kernel/random/boot_id"), namespace,
-                *machine == '\0' ? system.nodename : machine);
+    return xasprintf("%s %s %s\n", boot == NULL ? "" : boot, namespace == NULL ? "" : namespace,
+                machine == NULL || *machine == '\0' ? system.nodename : machine);
 }
 
 /* Says whose it is, for `sandwright cleanup`: the method, who looks after it, and where those are. */
@@ -140,35 +125,28 @@ const char *rundir_make_ignored(const struct run *run)
 
 static void remove_all(int directory, const char *last)
 {
-    struct dirent *entry;
     DIR *entries = fdopendir(directory);
-    if (entries == NULL) {
+    if (entries == NULL)
         close(directory);
-        return;
-    }
-    while ((entry = readdir(entries)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, last) == 0 ||
-            unlinkat(dirfd(entries), entry->d_name, 0) == 0)
+    for (struct dirent *entry; (entry = next_entry(entries)) != NULL;) {
+        if (strcmp(entry->d_name, last) == 0 || unlinkat(dirfd(entries), entry->d_name, 0) == 0)
             continue;
         int below = open_without_links(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
         if (below >= 0)
             remove_all(below, "");
         unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
     }
-    closedir(entries);
 }
 
 /* What says whose it is goes last: whoever is killed meanwhile leaves something that can be known. */
 void remove_tree(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
-    int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+    _cleanup_close_ int above = open(xasprintf("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (directory >= 0) {
         remove_all(fcntl(directory, F_DUPFD_CLOEXEC, 3), "owner");
         unlinkat(directory, "owner", 0);
-        close(directory);
         unlinkat(above, name, AT_REMOVEDIR);
     }
-    close(above);
 }

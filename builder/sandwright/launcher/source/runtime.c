@@ -52,12 +52,10 @@ static bool can_be_placed(const char *path)
     bool missing = false;
     for (const char *end = path; strncmp(path, "/var/", 5) == 0 && !missing && (end = strchr(end + 1, '/')) != NULL;) {
         struct stat status;
-        int above = open_in_image(xasprintf("%.*s", (int)(end - path), path), RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+        _cleanup_close_ int above = open_in_image(xasprintf("%.*s", (int)(end - path), path), RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
         missing = above < 0 && errno == ENOENT;
         if (!missing && (above < 0 || fstat(above, &status) != 0 || !S_ISDIR(status.st_mode)))
             return false;
-        if (above >= 0)
-            close(above);
         if (missing || strchr(end + 1, '/') == NULL)
             return true;
     }
@@ -70,23 +68,18 @@ static void check_points(const struct run *run)
     for (size_t index = 0; index < run->plan.image.points.count; index++) {
         const char *path = run->plan.image.points.at[index];
         struct stat status;
-        int point = open_in_image(path, RESOLVE_IN_ROOT);
+        _cleanup_close_ int point = open_in_image(path, RESOLVE_IN_ROOT);
         if (point < 0 && errno == ENOENT && can_be_placed(path))
             strv_push(&bundle.absent, (char *)path);
         else if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
             die("the image has no %s to mount on, or a link there: in /usr and other directories of images nothing is "
                    "made; /var, /srv or a home is none, and docker, podman and bwrap need no place", path);
-        if (point >= 0)
-            close(point);
     }
 }
 
 static bool asks(const struct run *run)
 {
-    for (size_t index = 0; index < run->plan.runtime.config_holes.count; index += 2)
-        if (strcmp(run->plan.runtime.config_holes.at[index], "seccomp") == 0)
-            return true;
-    return false;
+    return strv_contains(&run->plan.runtime.config_holes, "seccomp");
 }
 
 static void runtime_check(struct run *run)
@@ -148,10 +141,9 @@ static void runtime_prepare(struct run *run)
 /* ---- child */
 static void write_own(const char *path, const char *content)
 {
-    int file = open(path, O_WRONLY | O_CLOEXEC);
+    _cleanup_close_ int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
         die_errno("%s can't be written", path);
-    close(file);
 }
 
 /* Through an exec, as nobody's are who isn't root there (ambient: capabilities(7)). */
@@ -199,8 +191,7 @@ static struct strv words_of(const struct run *run, const char *const *words)
     strv_push(&all, "--root");
     strv_push(&all, xasprintf("%s/state", run->state));
     strv_extend(&all, &run->plan.runtime.flags);
-    for (; *words != NULL; words++)
-        strv_push(&all, (char *)*words);
+    strv_push_all(&all, (char *const *)words);
     return all;
 }
 
@@ -265,10 +256,8 @@ static int ask(struct run *run, const char *const *words)
 /* The container's process 1, below us; 0 while there is none. */
 static pid_t first_process(const struct run *run)
 {
-    pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state)), above = first;
-    while (above > 1 && above != run->monitor)
-        above = parent_of(above);
-    return above == run->monitor ? first : 0;
+    pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state));
+    return descends_from(first, run->monitor) ? first : 0;
 }
 
 /* Whether init waits for signals, since when it is called so; a first process that doesn't yet would never see one. */
@@ -316,32 +305,26 @@ static int runtime_status_of(struct run *run, int ended)
 /* Whether the runtime still knows the container: it forgets one that has ended, unless it was killed. */
 static bool is_known(const struct run *run)
 {
-    struct dirent *entry;
     bool known = false;
-    DIR *entries = opendir(xasprintf("%s/state", run->state));
-    while (entries != NULL && !known && (entry = readdir(entries)) != NULL) {
+    DIR *entries = open_directory(AT_FDCWD, xasprintf("%s/state", run->state));
+    for (struct dirent *entry; (entry = next_entry(entries)) != NULL;) {
         const char *found = strstr(entry->d_name, run->name);
-        known = found != NULL && strstr(found, ".lock") == NULL;
+        known = known || (found != NULL && strstr(found, ".lock") == NULL);
     }
-    if (entries != NULL)
-        closedir(entries);
     return known;
 }
 
 /* In each hierarchy; a group can be removed a moment after its last process has ended. */
 static void remove_groups(const struct run *run)
 {
-    struct dirent *entry;
-    DIR *entries = opendir("/sys/fs/cgroup");
+    DIR *entries = open_directory(AT_FDCWD, "/sys/fs/cgroup");
     rmdir(xasprintf("/sys/fs/cgroup/%s", run->name));
-    while (entries != NULL && (entry = readdir(entries)) != NULL)
+    for (struct dirent *entry; (entry = next_entry(entries)) != NULL;)
         for (int tries = 0; tries < 100 && entry->d_type == DT_DIR && entry->d_name[0] != '.'; tries++) {
             if (rmdir(xasprintf("/sys/fs/cgroup/%s/%s", entry->d_name, run->name)) == 0 || errno != EBUSY)
                 break;
             poll(NULL, 0, 5);
         }
-    if (entries != NULL)
-        closedir(entries);
 }
 
 static void runtime_clean(struct run *run)

@@ -1,5 +1,6 @@
 /* SHA-256 (FIPS 180-4), of what is in memory. */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "launch.h"
@@ -61,4 +62,14 @@ void sha256(const void *data, size_t length, unsigned char digest[32])
         take_block(state, end + done);
     for (int index = 0; index < 32; index++)
         digest[index] = (unsigned char)(state[index / 4] >> (24 - 8 * (index % 4)));
+}
+
+char *sha256_hex(const void *data, size_t length)
+{
+    unsigned char digest[32];
+    char *hex = xcalloc(2 * sizeof digest + 1);
+    sha256(data, length, digest);
+    for (size_t index = 0; index < sizeof digest; index++)
+        sprintf(hex + 2 * index, "%02x", digest[index]);
+    return hex;
 }

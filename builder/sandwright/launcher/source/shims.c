@@ -2,7 +2,6 @@
  * started: a program of the same name on the path would be called in a shim's place. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -111,23 +111,6 @@ static bool are_one_file(void)
            lseek(1, 0, SEEK_CUR) == lseek(2, 0, SEEK_CUR);
 }
 
-static bool write_all(int file, const char *content, size_t length)
-{
-    while (length > 0) {
-        ssize_t wrote = write(file, content, length);
-        if (wrote >= 0) {
-            content += wrote;
-            length -= (size_t)wrote;
-        } else if (errno == EAGAIN) {
-            struct pollfd ready = {.fd = file, .events = POLLOUT};
-            poll(&ready, 1, -1);
-        } else if (errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* When it can't be written the command's next write fails. */
 static size_t copy_output(int number, size_t most)
 {

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -45,20 +43,15 @@ static bool settle(void)
 
 bool terminal_open(struct run *run)
 {
-    char name[32];
-    unsigned number;
     int locked = 0;
     if (!run->terminal)
         return false;
     group = getpgrp();
     if ((own = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0 || tcgetattr(own, &before) != 0 ||
         (master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 ||
-        ioctl(master, TIOCSPTLCK, &locked) != 0 || ioctl(master, TIOCGPTN, &number) != 0)
+        ioctl(master, TIOCSPTLCK, &locked) != 0)
         die_errno("no terminal can be made");
-    if ((slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) { /* before Linux 4.13 */
-        snprintf(name, sizeof name, "/dev/pts/%u", number);
-        slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    }
+    slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (slave < 0 || !settle())
         die_errno("no terminal can be made");
     terminal_resize();
@@ -202,17 +195,7 @@ static bool show(void)
     copies = copies && got > 0; /* EIO: nobody has the other side open */
     if (!raw && got > 0)
         got = plain_lines(block, got);
-    for (ssize_t done = 0; done < got && copies;) {
-        ssize_t wrote = write(1, block + done, (size_t)(got - done));
-        struct pollfd writable = {.fd = 1, .events = POLLOUT};
-        if (wrote > 0)
-            done += wrote;
-        else if (errno == EAGAIN)
-            poll(&writable, 1, -1);
-        else if (errno != EINTR)
-            copies = false;
-    }
-    return copies;
+    return copies = copies && write_all(1, block, (size_t)got);
 }
 
 /* The kernel makes none where the terminal controls no session; it does all else that belongs to these keys. */

@@ -20,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "refusals.h"
@@ -195,12 +194,9 @@ static void user_start(struct run *run)
         caught_signals(&set);
         root_half(run, ends[THEIRS], &run->passed);
     }
-    for (const char *each[] = {sudo, "-n", "--", xasprintf("%s/launch", run->directory), "--as-root", NULL}, **word = each;
-         *word != NULL; word++)
-        strv_push(&words, (char *)*word);
-    strv_push(&words, xasprintf("%d", environment));
-    for (char **word = run->command; *word != NULL; word++)
-        strv_push(&words, *word);
+    char *const first[] = {(char *)sudo, "-n", "--", xasprintf("%s/launch", run->directory), "--as-root", xasprintf("%d", environment), NULL};
+    strv_push_all(&words, first);
+    strv_push_all(&words, run->command);
     execve(sudo, words.at, environ);
     die_errno("%s can't be started", sudo);
 }

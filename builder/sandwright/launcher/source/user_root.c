@@ -53,10 +53,9 @@ static int target(const char *path)
 
 static void mounted(const char *type, const char *path, unsigned long flags, const char *data)
 {
-    int file = target(path);
+    _cleanup_close_ int file = target(path);
     if (mount(type, xasprintf("/proc/self/fd/%d", file), type, flags, data) != 0)
         die_errno("%s%s can't be mounted", place, path);
-    close(file);
     if (strcmp(below(path), ".") == 0)
         open_root();
 }
@@ -72,22 +71,19 @@ static void restricted(int file, const char *path, unsigned long long set, unsig
 /* All attributes are there before anybody can see the mount. */
 static void bound(const char *source, const char *path, unsigned long long set)
 {
-    int from = open_without_links(AT_FDCWD, source, O_PATH, 0);
+    _cleanup_close_ int from = open_without_links(AT_FDCWD, source, O_PATH, 0);
     struct stat status;
     if (from < 0 || fstat(from, &status) != 0)
         die_errno("%s can't be shown", source);
     if (S_ISLNK(status.st_mode))
         die("%s is a link", source);
-    int file = target(path), tree = (int)syscall(SYS_open_tree, from, "",
+    _cleanup_close_ int file = target(path), tree = (int)syscall(SYS_open_tree, from, "",
                                  AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
         die_errno("%s%s can't be mounted", place, path);
     restricted(tree, path, set, AT_RECURSIVE);
     if (syscall(SYS_move_mount, tree, "", file, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
         die_errno("%s%s can't be mounted", place, path);
-    close(tree);
-    close(file);
-    close(from);
     if (strcmp(below(path), ".") == 0)
         open_root();
 }
@@ -116,31 +112,27 @@ static const char *make_above(const char *path, int *above)
 
 static void make_directory(const char *path)
 {
-    int above;
+    _cleanup_close_ int above = -1;
     const char *name = make_above(path, &above);
     if (mkdirat(above, name, 0755) != 0 && errno != EEXIST)
         die_errno("%s%s can't be made", place, path);
-    close(above);
 }
 
 static void make_file(const char *path)
 {
-    int above;
+    _cleanup_close_ int above = -1;
     const char *name = make_above(path, &above);
-    int made = openat(above, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    _cleanup_close_ int made = openat(above, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (made < 0)
         die_errno("%s%s can't be made", place, path);
-    close(made);
-    close(above);
 }
 
 static void link_to(const char *where, const char *path)
 {
-    int above;
+    _cleanup_close_ int above = -1;
     const char *name = make_above(path, &above);
     if (symlinkat(where, above, name) != 0)
         die_errno("%s%s can't be made", place, path);
-    close(above);
 }
 
 static void devices(const char *path)
@@ -156,10 +148,9 @@ static void devices(const char *path)
     }
     make_directory(xasprintf("%s/pts", path));
     mounted("devpts", xasprintf("%s/pts", path), MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
-    int made = target(path);
+    _cleanup_close_ int made = target(path);
     if (mkdirat(made, "shm", 0755) != 0 || fchmodat(made, "shm", 01777, 0) != 0)
         die_errno("%s%s/shm can't be made", place, path);
-    close(made);
     for (size_t index = 0; index < sizeof links / sizeof *links; index++)
         link_to(links[index][1], xasprintf("%s/%s", path, links[index][0]));
 }
@@ -167,32 +158,28 @@ static void devices(const char *path)
 /* Of what there may not be. */
 static void tried(const char *path, unsigned long long set)
 {
-    int there = open_without_links(AT_FDCWD, path, O_PATH, 0), inside = open_inside(path);
+    _cleanup_close_ int there = open_without_links(AT_FDCWD, path, O_PATH, 0), inside = open_inside(path);
     if (there >= 0 && inside >= 0)
         bound(path, path, set);
     else if (errno != ENOENT && errno != ENOTDIR)
         die_errno("%s can't be looked at", path);
-    close(there);
-    close(inside);
 }
 
 /* Empty but for what makes Git pass over it. */
 static void ignored(const char *path)
 {
     mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=8k,nr_inodes=4");
-    int made = target(path);
+    _cleanup_close_ int made = target(path);
     if (write_file(made, ".gitignore", "*\n", 2, 0444) != 0)
         die_errno("%s%s/.gitignore can't be made", place, path);
-    close(made);
 }
 
 static void loopback(void)
 {
     struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    _cleanup_close_ int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &up) != 0)
         die_errno("the loopback can't be brought up");
-    close(any);
 }
 
 static const struct step {

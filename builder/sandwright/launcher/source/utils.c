@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,12 @@ void strv_push(struct strv *words, char *word)
     words->at[words->count++] = word;
 }
 
+void strv_push_all(struct strv *words, char *const *more)
+{
+    for (; *more != NULL; more++)
+        strv_push(words, *more);
+}
+
 void strv_extend(struct strv *words, const struct strv *more)
 {
     enlarge(words, more->count);
@@ -90,10 +96,24 @@ char *read_file(int directory, const char *path, size_t most, size_t *length)
     }
 }
 
+char *first_line(const char *path)
+{
+    char *content = read_file(AT_FDCWD, path, 1 << 16, NULL);
+    return content == NULL ? NULL : strsep(&content, "\n");
+}
+
 long number_in(const char *path)
 {
     _cleanup_free_ char *content = read_file(AT_FDCWD, path, 32, NULL);
     return content == NULL ? 0 : strtol(content, NULL, 10);
+}
+
+bool strv_contains(const struct strv *words, const char *word)
+{
+    for (size_t index = 0; index < words->count; index++)
+        if (strcmp(words->at[index], word) == 0)
+            return true;
+    return false;
 }
 
 bool strv_has_number(const struct strv *words, unsigned number)
@@ -102,6 +122,47 @@ bool strv_has_number(const struct strv *words, unsigned number)
         if (strtoul(words->at[index], NULL, 10) == number)
             return true;
     return false;
+}
+
+char *read_link(int directory, const char *path)
+{
+    char target[PATH_MAX];
+    ssize_t length = readlinkat(directory, path, target, sizeof target - 1);
+    return length < 0 ? NULL : xasprintf("%.*s", (int)length, target);
+}
+
+char *own_directory(void)
+{
+    char *own = read_link(AT_FDCWD, "/proc/self/exe"), *slash = own == NULL ? NULL : strrchr(own, '/');
+    if (slash == NULL)
+        die_errno("/proc/self/exe can't be read");
+    slash[slash == own ? 1 : 0] = '\0';
+    return own;
+}
+
+char *process_start(const char *process)
+{
+    char *stat = read_file(AT_FDCWD, xasprintf("/proc/%s/stat", process), 1 << 16, NULL), *at = stat == NULL ? NULL : strrchr(stat, ')');
+    at = at == NULL || at[1] == '\0' || strchr("ZX", at[2]) != NULL ? NULL : strtok(at + 1, " ");
+    for (int field = 0; at != NULL && field < 19; field++)
+        at = strtok(NULL, " ");
+    return at == NULL ? "" : at;
+}
+
+DIR *open_directory(int above, const char *path)
+{
+    int directory = openat(above, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return directory < 0 ? NULL : fdopendir(directory);
+}
+
+struct dirent *next_entry(DIR *entries)
+{
+    for (struct dirent *each; entries != NULL && (each = readdir(entries)) != NULL;)
+        if (strcmp(each->d_name, ".") != 0 && strcmp(each->d_name, "..") != 0)
+            return each;
+    if (entries != NULL)
+        closedir(entries);
+    return NULL;
 }
 
 char *next_word(char **at, const char *end)
@@ -128,19 +189,28 @@ bool same_file(const struct stat *one, const struct stat *other)
     return one->st_dev == other->st_dev && one->st_ino == other->st_ino && (one->st_mode & S_IFMT) == (other->st_mode & S_IFMT);
 }
 
+bool write_all(int file, const void *content, size_t length)
+{
+    for (const char *at = content; length > 0;) {
+        ssize_t wrote = write(file, at, length);
+        struct pollfd room = {.fd = file, .events = POLLOUT};
+        if (wrote < 0 && errno == EAGAIN)
+            poll(&room, 1, -1);
+        else if (wrote < 0 && errno != EINTR)
+            return false;
+        at += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+    return true;
+}
+
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode)
 {
     _cleanup_close_ int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0)
         return -1;
-    for (size_t done = 0; done < length;) {
-        ssize_t wrote = write(file, (const char *)content + done, length - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote < 0)
-            return -1;
-        done += (size_t)wrote;
-    }
+    if (!write_all(file, content, length))
+        return -1;
     int written = file;
     file = -1;
     return close(written);

@@ -2,6 +2,7 @@
 #ifndef UTILS_H
 #define UTILS_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,18 +39,28 @@ struct strv {
 void *xcalloc(size_t size); /* all zeros */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void strv_push(struct strv *words, char *word);
+void strv_push_all(struct strv *words, char *const *more); /* which end with NULL */
+bool strv_contains(const struct strv *words, const char *word);
 bool strv_has_number(const struct strv *words, unsigned number);
 void strv_extend(struct strv *words, const struct strv *more);
 char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
+char *first_line(const char *path); /* of a small file, without its end; NULL */
 long number_in(const char *path); /* a file with a number, 0 without */
+char *read_link(int directory, const char *path); /* its text; NULL and errno */
+char *own_directory(void); /* of this program's file */
+char *process_start(const char *process); /* in clock ticks since the boot (proc_pid_stat(5)); "" when it has ended */
+DIR *open_directory(int above, const char *path);
+struct dirent *next_entry(DIR *entries); /* but . and ..; NULL at the end, where it closes it, and for NULL */
 char *next_word(char **at, const char *end); /* that ends with NUL, behind which `at` stands then; NULL: none */
 int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
 bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
+bool write_all(int file, const void *content, size_t length); /* also where writing waits; false and errno */
 int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
 bool replace_file(const char *path, const char *text); /* by one for this user alone */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 long milliseconds(void);     /* of a clock that nobody sets */
 int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
+char *sha256_hex(const void *data, size_t length);
 
 #endif

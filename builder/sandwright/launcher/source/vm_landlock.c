@@ -12,14 +12,6 @@
 
 static struct run *here;
 
-static bool is_ignored(const char *path)
-{
-    for (size_t index = 0; index < here->plan.ignored.count; index++)
-        if (strcmp(here->plan.ignored.at[index], path) == 0)
-            return true;
-    return false;
-}
-
 static void say_planned(struct bytes *out, enum planned kind, const char *path, const char *seen)
 {
     const char *head = xasprintf("%c%s", kind, path);
@@ -39,7 +31,7 @@ static void say_plan(struct bytes *out)
     for (size_t index = 0; index < plan.count; index++) {
         const struct record *each = &plan.records[index];
         enum planned kind = each->kind == OWN               ? each->writable ? PLAN_OWN : PLAN_EMPTY
-                            : each->kind == COVER_DIRECTORY ? is_ignored(each->target) ? PLAN_IGNORED : PLAN_COVER
+                            : each->kind == COVER_DIRECTORY ? strv_contains(&here->plan.ignored, each->target) ? PLAN_IGNORED : PLAN_COVER
                                                             : kinds[each->kind];
         bool binds = kind == PLAN_READ || kind == PLAN_WRITE;
         if (!vm_is_of_kernel(each->target))

@@ -3,7 +3,6 @@
  * connects to those that it exposes; the relay (vm.c) gets the connection, and the sandbox no network. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

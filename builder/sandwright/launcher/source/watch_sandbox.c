@@ -1,6 +1,5 @@
 /* The first process of a sandbox: held so that its number can't mean another. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,16 +23,14 @@ bool sandbox_open(pid_t number, struct sandbox *sandbox)
 /* Number 1 in a namespace that is not ours (NSpid in proc_pid_status(5)). */
 static bool is_below_us(int process, const char *last)
 {
-    char *status = read_file(process, "status", 1 << 16, NULL), *numbers = status == NULL ? NULL : strstr(status, "\nNSpid:\t");
-    bool found = false;
-    if (numbers != NULL) {
-        numbers += strlen("\nNSpid:\t");
-        numbers[strcspn(numbers, "\n")] = '\0';
-        const char *inner = strrchr(numbers, '\t');
-        found = inner != NULL && (last == NULL || strcmp(inner + 1, last) == 0);
-    }
-    free(status);
-    return found;
+    _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
+    char *numbers = status == NULL ? NULL : strstr(status, "\nNSpid:\t");
+    if (numbers == NULL)
+        return false;
+    numbers += strlen("\nNSpid:\t");
+    numbers[strcspn(numbers, "\n")] = '\0';
+    const char *inner = strrchr(numbers, '\t');
+    return inner != NULL && (last == NULL || strcmp(inner + 1, last) == 0);
 }
 
 bool sandbox_is_first(const struct sandbox *sandbox)

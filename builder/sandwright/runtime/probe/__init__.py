@@ -6,7 +6,7 @@ Every sandbox that is started for a test runs it: preflights, proofs of policies
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
 from pathlib import Path
 
@@ -22,7 +22,8 @@ PROBE = PrebuiltProgram(
 def own_probe() -> Path:
     """The probe for this machine. Raise HostError for a platform that it is not built for."""
     system = "darwin" if sys.platform == "darwin" else "linux"
-    own = f"{system}/{ARCHITECTURES.get(platform.machine(), platform.machine())}"
+    machine = os.uname().machine
+    own = f"{system}/{ARCHITECTURES.get(machine, machine)}"
     if own not in PROBE.platforms:
         raise HostError(f"there is no probe program for {own}")
     return PROBE.path(own)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -63,10 +62,9 @@ static int reach(int32_t number, unsigned short port)
 static void raise_loopback(void)
 {
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    _cleanup_close_ int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) != 0)
         guest_refuse("lo");
-    close(any);
 }
 
 static void lay_over(const char *place, const char *content)

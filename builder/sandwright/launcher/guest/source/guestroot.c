@@ -1,7 +1,6 @@
 /* The root of a kernel of its own where nobody made one outside: the plan of mounts, made inside as bubblewrap makes it there.
  * What holds is the supervisor outside (paths.c), which judges each name by the same plan; this is what programs see. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>

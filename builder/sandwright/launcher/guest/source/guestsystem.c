@@ -143,14 +143,13 @@ static int limit_all(int32_t processes, int32_t processors)
 void guest_entropy(const void *content, size_t length)
 {
     struct rand_pool_info *pool = xcalloc(sizeof *pool + length);
-    int file = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+    _cleanup_close_ int file = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
     pool->entropy_count = (int)length * 8;
     pool->buf_size = (int)length;
     memcpy(pool->buf, content, length);
     /* Anew from all that there is: a machine that was restored would give what another gives (crng_reseed). */
     if (file < 0 || ioctl(file, RNDADDENTROPY, pool) != 0 || ioctl(file, RNDRESEEDCRNG) != 0)
         guest_refuse("/dev/urandom");
-    close(file);
 }
 
 /* Root inside would be this process's user, too, which may stop it, end it, and take its descriptors from it (prlimit(2)). */

@@ -49,10 +49,8 @@ static char **confine(char **words)
 static void wait_for_names(void)
 {
     for (long until = milliseconds() + NAMED;; poll(NULL, 0, 2)) {
-        char *bound = read_file(AT_FDCWD, "/proc/self/net/udp", 1 << 16, NULL);
-        bool answered = bound != NULL && strstr(bound, ":0035 ") != NULL; /* 53 */
-        free(bound);
-        if (answered)
+        _cleanup_free_ char *bound = read_file(AT_FDCWD, "/proc/self/net/udp", 1 << 16, NULL);
+        if (bound != NULL && strstr(bound, ":0035 ") != NULL) /* 53 */
             return;
         if (milliseconds() > until)
             die("names are not resolved inside");
