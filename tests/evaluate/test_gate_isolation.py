@@ -37,7 +37,7 @@ BWRAP = [
         "args",
         "--cap-drop\0ALL\0",
         "--cap-drop\0ALL\0--cap-add\0CAP_SYS_ADMIN\0",
-        "capability SYS_ADMIN: denied by process.privileged: false",
+        "capability SYS_ADMIN: denied by process.sandbox_root: false",
     ),
     ("bwrap", "args", "--cap-drop\0ALL\0", "", "capability ALL"),
     (
@@ -79,7 +79,7 @@ DROPPED = {
     "--ipc=private": "namespace ipc of the host",
     "--cgroupns=private": "namespace cgroup of the host",
     "--cap-drop=ALL": "capability those that the engine gives by default",
-    "--security-opt=no-new-privileges": "set-user-id programs: denied by process.privileged: false",
+    "--security-opt=no-new-privileges": "set-user-id programs: denied by process.sandbox_root: false",
 }
 ENGINES = [
     (engine, "launch.plan", f"{old}\0", f"{new}\0", case)
@@ -345,7 +345,9 @@ def test_a_filter_of_bpf_that_lets_unlisted_calls_run_is_refused(
     assert "syscall" not in str(caught.value)
 
 
-PRIVILEGED = "process: {privileged: true}\nresources: {pids: unlimited, memory: unlimited, cpus: unlimited}\n"
+PRIVILEGED = (
+    "process: {sandbox_root: true}\nresources: {pids: unlimited, memory: unlimited, cpus: unlimited}\n"
+)
 
 
 @pytest.mark.parametrize("method", ["bwrap", "docker", "podman", "oci", "gvisor"])
@@ -361,7 +363,7 @@ def test_a_policy_with_privileges_grants_those_of_root_inside_and_no_other(
         method,
         artifact,
         change,
-        "capability SYS_ADMIN: denied by process.privileged: true",
+        "capability SYS_ADMIN: denied by process.sandbox_root: true",
         monkeypatch,
     )
 

@@ -76,15 +76,15 @@ def _namespaces(declaration: Declaration, isolation: Isolation) -> Iterator[Expo
 
 def _rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
     """What `process.sandbox_root` grants is capabilities for root inside, and set-user-id programs."""
-    privileged = policy.process.sandbox_root
-    ground = f"process.sandbox_root: {str(privileged).lower()} ({policy.source('process.sandbox_root')})"
+    sandbox_root = policy.process.sandbox_root
+    ground = f"process.sandbox_root: {str(sandbox_root).lower()} ({policy.source('process.sandbox_root')})"
     granted = {
-        each.removeprefix("CAP_") for each in load_baseline().capabilities["init" if privileged else "none"]
+        each.removeprefix("CAP_") for each in load_baseline().capabilities["init" if sandbox_root else "none"]
     }
     for capability, position in isolation.capabilities.items():
         if capability not in granted | isolation.granted:
             yield Exposure(f"capability {capability}", ground, position)
-    if isolation.gains_rights is not None and not privileged:
+    if isolation.gains_rights is not None and not sandbox_root:
         yield Exposure("set-user-id programs", ground, isolation.gains_rights)
     if isolation.writable_root is not None:
         yield Exposure("write the image's root", "the sandbox's own root, read-only", isolation.writable_root)

@@ -34,8 +34,11 @@ def names() -> tuple[str, ...]:
     """What runs here: our methods, each with its variants behind it, then those that are installed."""
     ours = (
         name
-        for method, own in METHODS.items()
-        for name in (method, *(variant for variant, each in own.variants.items() if each.parts.backend))
+        for method, definition in METHODS.items()
+        for name in (
+            method,
+            *(variant for variant, each in definition.variants.items() if each.parts.backend),
+        )
     )
     return (*ours, *sorted(registered()))
 
@@ -44,9 +47,9 @@ def with_substitutes() -> dict[str, tuple[str, ...]]:
     """What runs here, each with the variants that it falls back to, which have no row."""
     found: dict[str, tuple[str, ...]] = {}
     for name in names():
-        own, _, variant = find(name)
+        method_name, _, variant = find(name)
         if variant.fallback:
-            found[own] += (name,)
+            found[method_name] += (name,)
         else:
             found[name] = ()
     return found
@@ -61,9 +64,12 @@ def verifiable() -> tuple[str, ...]:
     """The methods and variants of ours that `verify` can prove."""
     return tuple(
         name
-        for method, own in METHODS.items()
-        if own.properties.verifiable
-        for name in (method, *(variant for variant, each in own.variants.items() if each.parts.backend))
+        for method, definition in METHODS.items()
+        if definition.properties.verifiable
+        for name in (
+            method,
+            *(variant for variant, each in definition.variants.items() if each.parts.backend),
+        )
     )
 
 
@@ -105,9 +111,9 @@ def method(name: str) -> Method:
 def find(name: str) -> tuple[str, Method, MethodVariant]:
     """The name of a method, the method and its variant, by the name of either. Raise UsageError."""
     if name not in METHODS:
-        for method_name, own in METHODS.items():
-            if name in own.variants:
-                return method_name, own, own.variants[name]
+        for method_name, definition in METHODS.items():
+            if name in definition.variants:
+                return method_name, definition, definition.variants[name]
     return name, method(name), MethodVariant(Parts())
 
 
@@ -123,14 +129,14 @@ def remote(listed: Iterable[str]) -> frozenset[str]:
 
 def _with_parts(name: str) -> Method:
     """The method of a name, or a method with the parts of the variant of that name. Raise UsageError."""
-    _, own, variant = find(name)
+    _, definition, variant = find(name)
     parts = variant.parts
     if parts == Parts():
-        return own
+        return definition
     given = {part: value for part, value in asdict(parts).items() if value}
     if parts.render:
         given |= {"read_back": parts.read_back, "read_others": parts.read_others}  # of other artifacts
-    return replace(own, parts=replace(own.parts, **given))
+    return replace(definition, parts=replace(definition.parts, **given))
 
 
 def declaration(name: str) -> Declaration:
@@ -163,9 +169,9 @@ def placed(name: str, policy: ResolvedPolicy) -> str:
 
 def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
     """What may run a policy's method, in the order in which it is tried: `placed`, and what is instead."""
-    own = placed(name, policy)
+    first = placed(name, policy)
     others = (variant for variant, each in method(name).variants.items() if each.fallback)
-    return (own, *others) if own == name else (own,)
+    return (first, *others) if first == name else (first,)
 
 
 def artifacts(policy: ResolvedPolicy, name: str) -> tuple[Artifact, ...]:

@@ -51,8 +51,8 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
         granted=frozenset(each.removeprefix("CAP_") for each in granted_to_runsc.capabilities),
         unmasked=read.isolated.unmasked if granted_to_runsc.masked else {},
     )
-    outer = replace(read, mounts=tuple(below_host), isolated=isolated, sockets=False)
-    return (replace(outer, environment={}, passing=Passing()),)
+    container = replace(read, mounts=tuple(below_host), isolated=isolated, sockets=False)
+    return (replace(container, environment={}, passing=Passing()),)
 
 
 def _flags(rendered: Rendered) -> Iterator[Placed]:
