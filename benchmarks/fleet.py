@@ -24,15 +24,15 @@ from typing import Any
 from benchmarks.harness import RESULTS, write
 
 from sandwright.methods.fleets import Counts, FleetOrder, Outcome, RunAttempt
-from sandwright.methods.kubernetes import admission
-from sandwright.methods.kubernetes.connection import Connection, connect
-from sandwright.methods.kubernetes.fleets import start as starting
-from sandwright.methods.kubernetes.fleets.fleet import ClusterFleet
-from sandwright.methods.kubernetes.fleets.objects import fleet_documents, fleet_job
-from sandwright.methods.kubernetes.fleets.records import FleetRecord
-from sandwright.methods.kubernetes.fleets.watching import list_all, watching
-from sandwright.methods.kubernetes.objects import field, path_of, text
-from sandwright.methods.kubernetes.start import read_manifests
+from sandwright_kubernetes import admission
+from sandwright_kubernetes.connection import Connection, connect
+from sandwright_kubernetes.fleets import start as starting
+from sandwright_kubernetes.fleets.fleet import ClusterFleet
+from sandwright_kubernetes.fleets.objects import fleet_documents, fleet_job
+from sandwright_kubernetes.fleets.records import FleetRecord
+from sandwright_kubernetes.fleets.watching import list_all, watching
+from sandwright_kubernetes.objects import field, path_of, text
+from sandwright_kubernetes.start import read_manifests
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: kubernetes\nextends: []\nresources: {memory: 64MiB, time: 120s}\n"

@@ -14,9 +14,9 @@ from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.front import FRONT
 from sandwright.image.init import INIT
 from sandwright.launcher import GUEST, LAUNCH, LAUNCH_INIT, LAUNCH_VM
-from sandwright.methods.kubernetes.copier import COPIER
 from sandwright.prebuilt import PrebuiltProgram
 from sandwright.runtime.probe import PROBE
+from sandwright_kubernetes.copier import COPIER
 
 PROGRAMS = (LAUNCH, FRONT, LAUNCH_INIT, LAUNCH_VM, GUEST, PROBE, INIT, SHIM_PROGRAM, COPIER)
 PACKAGE = Path(prebuilt.__file__).parent
@@ -38,9 +38,10 @@ def test_the_record_is_of_the_programs_and_their_sources(program: PrebuiltProgra
 
 def test_these_are_all_programs_that_are_built() -> None:
     """A source that belongs to no program would be compiled by nobody here, or on the user's machine."""
-    sources = {path for pattern in ("*.c", "*.h") for path in PACKAGE.rglob(pattern)}
+    packages = sorted(PACKAGE.parent.glob("sandwright*"))
+    sources = {path for each in packages for pattern in ("*.c", "*.h") for path in each.rglob(pattern)}
     assert sources == {path for program in PROGRAMS for path in program.sources()}
-    records = {path.parent for path in PACKAGE.rglob("programs.json")}
+    records = {path.parent for each in packages for path in each.rglob("programs.json")}
     assert records == {program.record.parent for program in PROGRAMS}
 
 

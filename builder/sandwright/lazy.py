@@ -7,6 +7,10 @@ from typing import Any
 
 
 def load(where: str, package: str | None = None) -> Any:  # noqa: ANN401 - whatever the name stands for
-    """The object that "module:name" names; the module is relative to `package` where it begins with a dot."""
+    """The object that "module:name" names, or the module itself where no name is given.
+
+    The module is relative to `package` where it begins with a dot.
+    """
     module, _, name = where.partition(":")
-    return getattr(import_module(module, package), name)
+    loaded = import_module(module.strip(), package)
+    return getattr(loaded, name.strip()) if name else loaded

@@ -10,7 +10,7 @@ import pytest
 from cluster.person import Person
 from cluster.test_real_cluster import eventually, running
 from cluster.test_real_guard import OTHER, Json, Namespace, Weaken, install, until_it_refuses, without
-from sandwright.methods.kubernetes.sync.job import with_project
+from sandwright_kubernetes.sync.job import with_project
 from thorough import THOROUGH
 
 __all__ = ["running"]

@@ -17,10 +17,10 @@ from cluster.person import LIMIT, SANDWRIGHT, Person
 from cluster.start import Cluster, cluster
 from pods import busybox_layer
 from sandwright import process
-from sandwright.methods.kubernetes import admission
-from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
-from sandwright.methods.kubernetes.connection import connect
-from sandwright.methods.kubernetes.start import read_manifests
+from sandwright_kubernetes import admission
+from sandwright_kubernetes.connection import Place as KubernetesPlace
+from sandwright_kubernetes.connection import connect
+from sandwright_kubernetes.start import read_manifests
 from session.terminals import Terminal, terminal
 from thorough import THOROUGH
 

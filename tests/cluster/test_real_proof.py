@@ -16,11 +16,6 @@ from cluster.start import Cluster, cluster
 from pods import busybox_layer
 from proving import resolver
 from registryserver import registry_server
-from sandwright.methods.kubernetes.canary import cluster_canary
-from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
-from sandwright.methods.kubernetes.connection import connect
-from sandwright.methods.kubernetes.sync import REGISTRY
-from sandwright.methods.kubernetes.sync.layers import parse_registry
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.fixture import planted
@@ -29,6 +24,11 @@ from sandwright.verify.outcome import judge
 from sandwright.verify.prove import at_fixture
 from sandwright.verify.subject import ProofSubject, canaries
 from sandwright.verify.verdict import Verdict
+from sandwright_kubernetes.canary import cluster_canary
+from sandwright_kubernetes.connection import Place as KubernetesPlace
+from sandwright_kubernetes.connection import connect
+from sandwright_kubernetes.sync import REGISTRY
+from sandwright_kubernetes.sync.layers import parse_registry
 from thorough import THOROUGH
 
 pytestmark = [

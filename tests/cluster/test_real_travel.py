@@ -18,7 +18,7 @@ from cluster.test_real_cluster import eventually
 from cluster.test_real_guard import install
 from pods import busybox_layer
 from registryserver import registry_server
-from sandwright.methods.kubernetes.sync import REGISTRY
+from sandwright_kubernetes.sync import REGISTRY
 from thorough import THOROUGH
 
 pytestmark = [

@@ -12,9 +12,9 @@ from sandwright.documents.model import ValueCheck, keys, plain
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError
-from sandwright.methods.kubernetes.records import JobRecord
 from sandwright.session.absent_guard import GuardRecord
 from sandwright.signalling import identity
+from sandwright_kubernetes.records import JobRecord
 
 
 def not_bad(value: str) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 from sandwright.documents.record import decode_record, encode_record
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
-from sandwright.methods.kubernetes.records import JobRecord
 from sandwright.session.absent_guard import GuardRecord
 from sandwright.session.events import (
     BridgedCall,
@@ -30,6 +29,7 @@ from sandwright.session.events import (
 from sandwright.session.render_cache import SandboxStart
 from sandwright.session.trust import Loosened
 from sandwright.signalling import identity
+from sandwright_kubernetes.records import JobRecord
 from sessionrecords import session_record
 
 LOOSENED = Loosened("/p/\udcff", "0", ("reads ~/.ssh",))

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
-from sandwright.methods import METHODS, registry
+from sandwright.methods import METHODS, package_of, registry
 from sandwright.methods.contract import CODES, Parts, Preflight
 from sandwright.methods.properties import Answers
 from sandwright.methods.shared.trial import judged
@@ -161,6 +162,43 @@ def test_each_method_says_what_stands_between() -> None:
         ), name
 
 
+def test_a_package_of_a_method_that_is_not_installed(tmp_path: Path) -> None:
+    """As from a checkout that was not installed: the word is known, and the rest works."""
+    site = tmp_path / "site"
+    site.mkdir()
+    for each in Path(yaml.__file__).parents[1].iterdir():
+        if not each.name.startswith("sandwright"):
+            (site / each.name).symlink_to(each)
+    code = (
+        "import sys; sys.path += sys.argv[1:]; "
+        "from sandwright.methods import METHODS, registry; print(*METHODS); print(*registry.names()); "
+        "print(registry.find('bwrap')[0]); registry.method('kubernetes')"
+    )
+    builder = Path(registry.__file__).parents[2]
+    argv = (sys.executable, "-I", "-S", "-c", code, str(builder), str(site))
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    shown, run_here, found = ended.stdout.splitlines()
+    assert "kubernetes" not in f"{shown} {run_here}".split()
+    assert {"bwrap", "noop"} <= set(shown.split())
+    assert found == "bwrap"
+    assert ended.stderr.splitlines()[-1].endswith(
+        "UsageError: the method kubernetes needs the package sandwright_kubernetes: install sandwright again"
+    )
+
+
+def test_another_package_does_not_take_the_name_of_a_method_of_ours(tmp_path: Path) -> None:
+    info = tmp_path / "aaa-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[sandwright.methods]\nkubernetes = example_method:METHOD\n")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from sandwright.methods import METHODS, registry; "
+        "print('kubernetes' in METHODS, registry.registered(), 'example_method' in sys.modules)"
+    )
+    argv = (sys.executable, "-P", "-c", code, str(tmp_path))
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.split() == ["True", "()", "False"]
+
+
 PARTS = [
     pytest.param(own, parts, id=f"{name}")
     for own, method in METHODS.items()
@@ -176,7 +214,7 @@ def test_every_part_is_there_and_of_this_method(own: str, parts: Parts) -> None:
     for part, text in named.items():
         module = text.partition(":")[0]
         shared = part in ("read_back", "read_others") and module.startswith("sandwright.methods.shared.")
-        assert shared or module.startswith(f"sandwright.methods.{own}."), text
+        assert shared or module.startswith((f"sandwright.methods.{own}.", f"{package_of(own)}.")), text
         loaded = parts.load(part)
         match part:
             case "declaration":

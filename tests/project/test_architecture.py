@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
+SEPARATE = PACKAGE.with_name("sandwright_kubernetes")
+"""A method in a package of its own: what holds for a method's folder holds for it, too."""
 
 FLOORS = (
     {
@@ -59,6 +61,7 @@ FLOORS = (
     {"runtime"},
     {"methods"},
     {"bridge", "egress"},
+    {"sandwright_kubernetes"},
     {"session"},
     {"verify"},
     {"release", "init", "reference", "check", "change", "learn"},
@@ -131,15 +134,16 @@ class Import:
     def room(self) -> str:
         """The room it is from; empty for what is not ours."""
         top, _, rest = self.module.partition(".")
-        return rest.partition(".")[0] if top == "sandwright" else ""
+        return rest.partition(".")[0] if top == "sandwright" else top if top == SEPARATE.name else ""
 
 
 @dataclass(frozen=True)
 class Module:
-    """One module of the package, parsed. `name` is its path in the package, `dotted` its import name."""
+    """One module of the package, parsed. `name` is its path in `sandwright`, `dotted` its import name."""
 
     name: str
     dotted: str
+    path: Path
     tree: ast.Module
     imports: tuple[Import, ...]
 
@@ -152,17 +156,22 @@ class Module:
 @functools.cache
 def modules() -> tuple[Module, ...]:
     """All modules of the package. Each file is parsed once."""
-    paths = {_dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    paths = {_dotted(path): path for each in (PACKAGE, SEPARATE) for path in sorted(each.rglob("*.py"))}
     trees = {dotted: ast.parse(path.read_text(encoding="utf-8")) for dotted, path in paths.items()}
     return tuple(
         Module(
-            paths[dotted].relative_to(PACKAGE).as_posix(),
+            _name(paths[dotted]),
             dotted,
+            paths[dotted],
             tree,
             tuple(_imports(tree, frozenset(paths), is_for_types=False)),
         )
         for dotted, tree in trees.items()
     )
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else PACKAGE.parent).as_posix()
 
 
 def _dotted(path: Path) -> str:
@@ -218,6 +227,27 @@ def test_imports_point_down() -> None:
     assert not faults, _listed(faults)
 
 
+def test_the_core_imports_no_package_of_a_method() -> None:
+    """It is found by its entry point, as a third party's is."""
+    separate = [module for module in modules() if module.room == SEPARATE.name]
+    assert separate
+    faults = [
+        f"{module.name}:{each.line} imports {each.module}"
+        for module in modules()
+        if module.room != SEPARATE.name
+        for each in module.imports
+        if each.room == SEPARATE.name
+    ]
+    faults += [
+        f"{module.name}:{node.lineno} names {node.value}"
+        for module in modules()
+        if module.room != SEPARATE.name
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SEPARATE.name in node.value
+    ]
+    assert not faults, _listed(faults)
+
+
 def test_there_is_no_circle_of_imports() -> None:
     """Late imports included; those for types are none."""
     graph = {
@@ -244,7 +274,7 @@ def test_pure_modules_have_no_effects() -> None:
 
 
 def _is_pure(name: str) -> bool:
-    part = name.startswith("methods/") and name.endswith(PURE_PARTS)
+    part = name.startswith(("methods/", "sandwright_kubernetes/")) and name.endswith(PURE_PARTS)
     return (part or name.startswith(PURE)) and name not in IMPURE
 
 

@@ -57,6 +57,9 @@ def test_no_other_platform_can_be_named(tmp_path: Path) -> None:
         _built(tmp_path, "beos")
 
 
+PACKAGES = ("builder/sandwright/", "builder/sandwright_kubernetes/")
+
+
 def _files(root: Path) -> set[str]:
     tracked = (
         process.run("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -69,7 +72,7 @@ def _files(root: Path) -> set[str]:
 def test_wheel_holds_the_data_directories_and_nothing_else(wheel: Path) -> None:
     tracked = _files(ROOT)
     wanted = {f"sandwright/data/{name}" for name in tracked if name.split("/")[0] in DATA}
-    wanted |= {name.removeprefix("builder/") for name in tracked if name.startswith("builder/sandwright/")}
+    wanted |= {name.removeprefix("builder/") for name in tracked if name.startswith(PACKAGES)}
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
     scripts = f"{wheel.name.split('-py3')[0]}.data/scripts"

@@ -19,7 +19,7 @@ ALLOWED = {
     "runtime/": "the same",
     "methods/gvisor/outer/render.py": "the same",
     "methods/shared/runtime_spec/render.py": "the same",
-    "methods/kubernetes/cel.py": "objects of Kubernetes",
+    "sandwright_kubernetes/cel.py": "objects of Kubernetes",
     "methods/shared/yamltext.py": "any value, as YAML",
     "release/": "attestations: in-toto, SLSA, CycloneDX, SPDX",
     "sarif.py": "SARIF",

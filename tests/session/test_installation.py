@@ -19,6 +19,8 @@ from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 PACKAGE = Path(sandwright.__file__).parent
+KUBERNETES = PACKAGE.with_name("sandwright_kubernetes")
+POINTS = "[sandwright.methods]\nkubernetes = sandwright_kubernetes:METHOD\n"
 DATA = ("images", "oci", "seatbelt", "seccomp")
 
 
@@ -49,10 +51,11 @@ def installation(project: Project, tmp_path: Path) -> Installation:
     made = Installation(folder, project, log)
     packages, ignored = made.packages, shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE, packages / "sandwright", ignore=ignored)
+    shutil.copytree(KUBERNETES, packages / KUBERNETES.name, ignore=ignored)
     for name in DATA:
         shutil.copytree(PACKAGE.parents[1] / name, packages / "sandwright" / "data" / name, ignore=ignored)
     (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
-    _metadata(packages / "sandwright-0.1.0.dist-info", "sandwright")
+    _metadata(packages / "sandwright-0.1.0.dist-info", "sandwright", POINTS)
     wrapper = tmp_path / "wrapper"
     wrapper.write_text(f'#!/bin/sh\necho start >>{log}\nexec {folder}/bin/python3 "$@"\n')
     wrapper.chmod(0o755)

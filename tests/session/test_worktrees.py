@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import time
@@ -202,16 +203,20 @@ def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm
     _touched(main, 0)
     index = main.root / ".git" / "index"
     running = one.start("python3", "-c", EVIL + STORMS[storm], str(index))
-    eventually(lambda: running.poll() is not None or _try(main), "it never came to it", within=60)
+    turns = itertools.count(1)
+    eventually(lambda: running.poll() is not None or _replace_index(main, next(turns)), "no write was caught")
     _, told = running.communicate(timeout=120)
     assert running.returncode == 137, told
     assert b"can't be trusted any more" in told
     assert not index.exists() or b"../one/evil" not in index.read_bytes()
 
 
-def _try(main: Project) -> bool:
-    with contextlib.suppress(subprocess.CalledProcessError):  # who is inside can make Git fail
-        _touched(main, 1)
+def _replace_index(main: Project, turn: int) -> bool:
+    """Replace the index once, and give the sandbox time to write through a link to its lock."""
+    (main.root / "file0").write_text(f"{turn}")
+    with contextlib.suppress(subprocess.CalledProcessError):  # the sandbox can make Git fail
+        _git(main, main.root, "add", "file0")
+    time.sleep(0.3)
     return False
 
 

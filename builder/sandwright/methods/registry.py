@@ -10,25 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from sandwright.errors import UsageError
 from sandwright.evaluate.gate import check_artifacts
-from sandwright.methods import METHODS
+from sandwright.methods import METHODS, package_of, separate_packages
 from sandwright.methods.contract import Backend, Method, MethodVariant, Parts
-from sandwright.methods.installed import entry_points
+from sandwright.methods.installed import GROUP, EntryPoint, entry_points
 from sandwright.methods.properties import Answers, Properties
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.names import METHODS as NAMES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered, render_with
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-GROUP = "sandwright.methods"
-"""The group of entry points."""
 
 
 def policy_names() -> tuple[str, ...]:
@@ -92,8 +86,8 @@ def registered() -> tuple[str, ...]:
 
 
 def packages() -> frozenset[str]:
-    """The names of the packages or modules that they are in."""
-    return frozenset(each.module.partition(".")[0] for each in _installed().values())
+    """The names of the packages or modules that methods outside `sandwright` are in."""
+    return frozenset(each.module.partition(".")[0] for each in _installed().values()) | separate_packages()
 
 
 def method(name: str) -> Method:
@@ -103,14 +97,17 @@ def method(name: str) -> Method:
     installed = _installed()
     if name in installed:
         return _loaded(name, installed[name])
+    if name in NAMES:
+        raise UsageError(f"the method {name} needs the package {package_of(name)}: install sandwright again")
     raise UsageError(f"there is no method {name!r}; there is {', '.join(policy_names())}")
 
 
 def find(name: str) -> tuple[str, Method, MethodVariant]:
     """The name of a method, the method and its variant, by the name of either. Raise UsageError."""
-    for method_name, own in METHODS.items():
-        if name in own.variants:
-            return method_name, own, own.variants[name]
+    if name not in METHODS:
+        for method_name, own in METHODS.items():
+            if name in own.variants:
+                return method_name, own, own.variants[name]
     return name, method(name), MethodVariant(Parts())
 
 
@@ -205,7 +202,7 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
 def _loaded(name: str, point: EntryPoint) -> Method:
     where = f"the method {name} ({point.value})"
     try:
-        found: Method = point.load()
+        found = point.load()
     except Exception as error:  # it is not our code, and may fail in any way
         raise UsageError(f"{where} can't be loaded: {error!r}") from error
     if not isinstance(found, Method):
@@ -216,8 +213,13 @@ def _loaded(name: str, point: EntryPoint) -> Method:
 @functools.cache
 def _installed() -> Mapping[str, EntryPoint]:
     """Entry points by name, without those that have the name of a method of ours or of its variant."""
-    ours = {*METHODS, *(name for each in METHODS.values() for name in each.variants)}
-    return {name: point for name, point in entry_points(GROUP).items() if name not in ours}
+    others = [point for point in entry_points(GROUP) if point.name not in NAMES]
+    ours = set(variants()) if others else set()
+    found: dict[str, EntryPoint] = {}
+    for point in others:
+        if point.name not in ours:
+            found.setdefault(point.name, point)
+    return found
 
 
 def forget() -> None:

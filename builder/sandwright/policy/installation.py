@@ -189,7 +189,7 @@ def _commands() -> Iterator[str]:
 def _modules() -> Iterator[tuple[str, str]]:
     """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
     for name, module in sorted(sys.modules.items()):
-        ours = _is_ours() or name.partition(".")[0] == "sandwright"
+        ours = _is_ours() or name.partition(".")[0].startswith("sandwright")
         file = getattr(module, "__file__", None) if ours else None
         if isinstance(file, str):
             yield name, _plain(file)

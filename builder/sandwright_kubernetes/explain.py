@@ -1,0 +1,129 @@
+"""Reads the manifests of a cluster back: the Job's Pod, its network policy, and the filter for the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from sandwright.documents.document import Document, field_name
+from sandwright.documents.document import Path as FieldPath
+from sandwright.documents.yaml import parse_yaml
+from sandwright.evaluate.explain import calls
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
+from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
+from sandwright.evaluate.explain.squid import Squid, parsed
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
+from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.mounts import Mount
+from sandwright.render.rendered import Rendered
+from sandwright_kubernetes.support import DECLARATION
+
+FILE = "job.yaml"
+_POD: FieldPath = ("spec", "template", "spec")
+
+
+class ReadCluster(Enclosure):
+    """The container of a Job, in which of the host there is only the project."""
+
+    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:
+        """Paths of the host outside the project are not there."""
+        project = policy.canonical(policy.facts.project)
+        if asked.path and not is_inside(asked.path, project):
+            return DECLARATION.of("filesystem.read").reason
+        return super().why_stricter(policy, asked)
+
+
+def read_cluster(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
+    """The container that the Job makes, with the network that the policy leaves its Pod."""
+    document = parse_yaml(rendered.artifact(FILE).content, file=FILE)
+    rules = parse_yaml(rendered.artifact("networkpolicy.yaml").content, file="networkpolicy.yaml")
+    filter_ = calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json")
+    proxy = proxy_of(rendered, "proxy-configmap.yaml")
+    return replace(read_pod(document, _POD, way_out(rules, ("spec",)), filter_), proxy=proxy)
+
+
+def read_pod(
+    document: Document, at: FieldPath, network: tuple[ArtifactPosition | None, bool], filter_: Calls
+) -> ReadCluster:
+    """The container of a PodSpec that stands in a manifest at a path."""
+    pod: Any = value_at(document, at)
+    container = pod["containers"][0]
+    place, proxied = network
+    return ReadCluster(
+        "image",
+        tuple(_mounts(document, at)),
+        network=None if pod["hostNetwork"] else place,
+        environment={
+            each["name"]: _place(
+                document, at, ("containers", 0, "env", index), f"{each['name']}={each.get('value', '')}"
+            )
+            for index, each in enumerate(container.get("env", ()))
+        },
+        passing=Passing(),
+        calls=filter_,
+        proxied=proxied,
+        sockets=False,
+    )
+
+
+def proxy_of(rendered: Rendered, name: str) -> Callable[[], Squid] | None:
+    """The proxy whose configuration a ConfigMap holds; None where it is not among the manifests."""
+    own = next((each for each in rendered.artifacts if each.name == name), None)
+    if own is None:
+        return None
+    data: Any = value_at(parse_yaml(own.content, file=name), ("data",))
+    return lambda: parsed(data[FILE_OF_PROXY], FILE_OF_PROXY)
+
+
+def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bool]:
+    """Where all ways out are closed, none where one leads anywhere, and whether one leads to the proxy."""
+    spec: Any = value_at(rules, at)
+    if "Egress" not in spec.get("policyTypes", ["Egress"]) or "egress" not in spec:
+        return None, True
+    proxied = False
+    for rule in spec["egress"]:
+        labels = [
+            to.get("podSelector", {}).get("matchLabels", {}).get("app.kubernetes.io/component")
+            for to in rule.get("to", ())
+        ]
+        if labels != ["proxy"]:
+            return None, True
+        proxied = True
+    return _place(rules, at, ("egress",), "egress"), proxied
+
+
+def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, ArtifactPosition]]:
+    """What a runtime brings, then the volumes, parents first."""
+    brought = ArtifactPosition(document.file, "brought by the runtime")
+    yield Mount("/dev", "dev", writable=True), brought
+    yield Mount("/proc", "proc", writable=True), brought
+    yield Mount("/sys", "proc"), brought
+    pod: Any = value_at(document, at)
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    mounts = pod["containers"][0]["volumeMounts"]
+    for index, each in sorted(enumerate(mounts), key=lambda each: each[1]["mountPath"].count("/")):
+        target, writable = each["mountPath"], not each.get("readOnly", False)
+        text = f"{each['name']} on {target}, {'rw' if writable else 'ro'}"
+        place = _place(document, at, ("containers", 0, "volumeMounts", index), text)
+        if "emptyDir" in volumes[each["name"]]:
+            yield Mount(target, "tmpfs", writable), place
+        elif "configMap" in volumes[each["name"]]:
+            yield Mount(target, "mask", entry="file"), place  # a file without content
+        else:
+            yield Mount(target, "bind", writable, source=target), place
+
+
+def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
+    """What stands in a manifest at a path. Raise KeyError."""
+    value: Any = document.data
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _place(document: Document, at: FieldPath, path: FieldPath, text: str) -> ArtifactPosition:
+    line, column = document.position((*at, *path))
+    shown = path if at == _POD else (*at, *path)
+    return ArtifactPosition(document.file, f"{field_name(shown)}: {text}", line, column)

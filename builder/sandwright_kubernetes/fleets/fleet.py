@@ -1,0 +1,252 @@
+"""One fleet in a cluster, from the making of its Job to the end of its last run."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.errors import HostError
+from sandwright.methods.fleets import FleetWatcher, Outcome
+from sandwright_kubernetes.admission import FIELD_MANAGER, NothingRan, check_same
+from sandwright_kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachable, Connection, first
+from sandwright_kubernetes.fleets.records import FleetRecord
+from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting
+from sandwright_kubernetes.fleets.watching import Change, Watched, list_all, watching, with_query
+from sandwright_kubernetes.jobrun import REMOVE_LIMIT
+from sandwright_kubernetes.objects import differences, field, path_of, rows, text
+
+Json = dict[str, Any]
+
+OUTPUT = 1 << 20
+"""Bytes of a run's output that are kept, from its beginning."""
+
+IDLE = 15.0
+"""Seconds without a Pod that runs, after which it is asked why."""
+
+SILENCE = 30.0
+"""Seconds in which a node must go on with a log."""
+
+_LOOK = 0.5
+_OVER = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+
+
+@dataclass
+class ClusterFleet:
+    """A fleet whose Job is there."""
+
+    connection: Connection
+    record: FleetRecord
+
+    @property
+    def id(self) -> str:
+        """The Job's uid."""
+        return self.record.uid
+
+    @property
+    def where(self) -> str:
+        """Context, namespace and Job."""
+        record = self.record
+        return f"{record.context} {record.namespace}/{record.job_name}".lstrip()
+
+    @property
+    def count(self) -> int:
+        """As the Job was sent."""
+        return int(self.record.job["spec"]["completions"])
+
+    def release(self) -> None:
+        """Let it start Pods, if it does not yet.
+
+        Raise NothingRan where the Job is gone, is another one of its name, or is not as it was sent.
+        """
+        path = path_of("Job", self.record.namespace, self.record.job_name)
+        found = self._get(path)
+        sent = {name: value for name, value in self.record.job["spec"].items() if name != "suspend"}
+        if changed := list(differences(sent, found.get("spec"))):
+            raise NothingRan(f"the Job is not as it was sent: {', '.join(changed[:5])}")
+        names = {name: self.record.job["metadata"][name] for name in ("name", "namespace")}
+        let_go = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {**names, "uid": self.id},
+            "spec": {"suspend": False},
+        }
+        self.connection.ask("PATCH", path, let_go, apply=True, fieldManager=FIELD_MANAGER, force="true")
+
+    def follow(self, watcher: FleetWatcher) -> None:
+        """Tell of it until every run is over. Raise NothingRan, HostError."""
+        _Following(self, watcher).run()
+
+    def remove(self) -> None:
+        """Delete the Job of this uid with its Pods; wait until they are gone. Raise HostError."""
+        path = path_of("Job", self.record.namespace, self.record.job_name)
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": self.id},
+        }
+        try:
+            if self.id:
+                self.connection.ask("DELETE", path, options)
+        except ApiRefused as error:
+            if error.status not in (404, 409):  # it is gone, and another one may have its name
+                raise
+        self._await_gone()
+        self.record.forget()
+
+    def _await_gone(self) -> None:
+        deadline = time.monotonic() + REMOVE_LIMIT
+        while any(item for item, _ in list_all(self.connection, self.pods(running=True))):
+            if time.monotonic() > deadline:
+                raise HostError(f"Pods of the fleet {self.where} run after {REMOVE_LIMIT:.0f} s")
+            time.sleep(_LOOK)
+
+    def pods(self, *, running: bool = False) -> Watched:
+        """Its Pods that are over, or those that are not."""
+        selector = f"batch.kubernetes.io/controller-uid={self.id}"
+        phase = "status.phase!=Succeeded,status.phase!=Failed" if running else _OVER
+        path = path_of("Pod", self.record.namespace)
+        return Watched("Pod", path, {"labelSelector": selector, "fieldSelector": phase})
+
+    def job(self) -> Watched:
+        """Its Job, by name; the uid is looked at."""
+        path = path_of("Job", self.record.namespace)
+        return Watched("Job", path, {"fieldSelector": f"metadata.name={self.record.job_name}"})
+
+    def check(self, job: Json) -> None:
+        """Raise NothingRan for a Job that is not this one."""
+        if not self.id or text(job, "metadata", "uid") != self.id:
+            raise NothingRan(f"{self.where} is another Job of that name, and none of this fleet")
+
+    def _get(self, path: str) -> Json:
+        try:
+            found = self.connection.ask("GET", path)
+        except ApiRefused as error:
+            if error.status == 404:
+                raise NothingRan(f"the Job of the fleet, {self.where}, is not there any more") from error
+            raise
+        self.check(found)
+        return found
+
+
+class _Following:
+    def __init__(self, fleet: ClusterFleet, watcher: FleetWatcher) -> None:
+        self._fleet = fleet
+        self._watcher = watcher
+        spec = fleet.record.job["spec"]
+        self._template: Json = spec["template"]["spec"]
+        self._tally = Tally(uid=fleet.id, count=fleet.count, retries=spec["backoffLimitPerIndex"])
+        self._told: set[int] = {index for index in range(fleet.count) if watcher.has(index)}
+        self._moved = time.monotonic()
+        self._said: set[str] = set()
+
+    def run(self) -> None:
+        fleet = self._fleet
+        with watching(fleet.connection, [fleet.job(), fleet.pods()]) as changes:
+            while len(self._told) < fleet.count and not self._tally.ended:
+                try:
+                    self._take(changes.get(timeout=1.0))
+                except queue.Empty:
+                    self._look_why()
+                self._watcher.counted(self._tally.counts())
+        if len(self._told) < fleet.count:
+            self._finish()
+        self._watcher.counted(self._tally.counts())
+
+    def _take(self, change: Change) -> None:
+        if change.error is not None:
+            raise change.error
+        if change.kind == "Job":
+            self._fleet.check(change.item)
+            if change.removed:
+                raise HostError(f"somebody deleted {self._fleet.where} before it was over")
+            if field(change.item, "spec", "suspend") is True:
+                raise HostError(
+                    f"{self._fleet.where} is suspended: its start was cut off, or somebody stopped it; "
+                    "--remove ends it"
+                )
+            self._tally.see_job(change.item)
+            for index in sorted(self._tally.failed() - self._told):
+                self._tell(index)
+        else:
+            self._pod(change.item)
+
+    def _pod(self, pod: Json) -> None:
+        """A Pod that is over. Raise NothingRan where it was another one than was sent."""
+        found = self._tally.see_pod(pod)
+        if found is None:
+            return
+        check_same(self._template, pod.get("spec"))
+        self._moved = time.monotonic()
+        self._tell(found.attempt.index)
+
+    def _tell(self, index: int) -> None:
+        """Tell of a run that is over, and of attempts that another one followed."""
+        counts = self._tally.over(index)
+        if counts is None or index in self._told:
+            return
+        self._settle(index, counts, "")
+
+    def _settle(self, index: int, counts: SeenPod | None, note: str) -> None:
+        seen = self._tally.attempts(index)
+        for each in seen:
+            if each is not counts:
+                self._watcher.attempted(each.attempt)
+        output, truncated = (None, False) if counts is None else self._output(counts)
+        last = counts.attempt if counts is not None else None
+        number = max(len(seen), last.number if last is not None else 1)
+        self._told.add(index)
+        self._watcher.settled(Outcome(index, last, number, output, truncated, note))
+
+    def _finish(self) -> None:
+        """The Job is over: what Pods are still there is all that will be known."""
+        for item, _ in list_all(self._fleet.connection, self._fleet.pods()):
+            if item:
+                self._pod(item)
+        for index in range(self._fleet.count):
+            self._tell(index)
+            if index not in self._told:
+                self._settle(index, *self._tally.remaining(index))
+
+    def _output(self, pod: SeenPod) -> tuple[bytes | None, bool]:
+        """What a Pod wrote. The node keeps it, and is waited for like the API server."""
+        path = f"{path_of('Pod', self._fleet.record.namespace, pod.attempt.name)}/log"
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self._fleet.connection.stream(
+                    path, silence=SILENCE, container="sandbox", limitBytes=str(OUTPUT + 1)
+                ) as pieces:
+                    data = first(pieces, OUTPUT + 1)
+                return data[:OUTPUT], len(data) > OUTPUT
+            except (ApiRefused, ApiUnreachable) as error:
+                refused = isinstance(error, ApiRefused) and error.status in (400, 403, 404)
+                if refused or time.monotonic() > deadline:
+                    return None, False
+            time.sleep(_LOOK)
+
+    def _look_why(self) -> None:
+        """Ask why no Pod runs, where none does for long, and say what was not said yet."""
+        if self._tally.counts().running or time.monotonic() - self._moved < IDLE:
+            return
+        self._moved = time.monotonic()
+        fleet = self._fleet
+        query = {**fleet.pods(running=True).query, "limit": "5"}
+        pods = fleet.connection.ask("GET", with_query(fleet.pods().path, query))
+        for each in dict.fromkeys((*waiting(rows(pods, "items")), *self._events())):
+            if each not in self._said:
+                self._said.add(each)
+                self._watcher.noted(f"no run goes on: {each}")
+
+    def _events(self) -> list[str]:
+        """What the cluster tells of the Job, such as a quota that is used up."""
+        record = self._fleet.record
+        selector = f"involvedObject.name={record.job_name},type=Warning"
+        path = f"/api/v1/namespaces/{record.namespace}/events"
+        with contextlib.suppress(ApiRefused):
+            listed = self._fleet.connection.ask("GET", path, fieldSelector=selector, limit="5")
+            return [text(each, "message") for each in rows(listed, "items")]
+        return []

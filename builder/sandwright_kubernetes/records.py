@@ -1,0 +1,75 @@
+"""Which runs have a Job in a cluster: a file for each, written before the Job is, and removed after it.
+
+What a killed run leaves in a cluster is known by its file. It is in the cache, since a Job outlives a boot of
+this machine. Jobs bear the session and the owner as labels; the owner is a random name for this user of this
+machine.
+"""
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import user_dirs
+from sandwright.documents.record import decode_record, encode_record
+from sandwright.signalling import ProcessIdentity, liveness
+from sandwright_kubernetes.connection import Place
+
+SESSION = "sandwright.session"
+OWNER = "sandwright.owner"
+"""Labels of Jobs and Pods."""
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One run's Job, the cluster it is in, and the process that watches it."""
+
+    session: str
+    job: str
+    namespace: str
+    kubeconfig: str
+    context: str
+    process: ProcessIdentity
+    """The launcher that watches the Job."""
+
+    @property
+    def place(self) -> Place:
+        """The cluster."""
+        return Place(self.kubeconfig, self.context)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the launcher has surely ended, so that nobody else removes the Job."""
+        return liveness(self.process) == "ended"
+
+    def write(self) -> None:
+        """Raise HostError."""
+        user_dirs.write(str(_folder() / f"{self.job}.json"), encode_record(self))
+
+    def forget(self) -> None:
+        """The Job is gone."""
+        (_folder() / f"{self.job}.json").unlink(missing_ok=True)
+
+
+def read_all() -> list[JobRecord]:
+    """Those that are there. What is no record of ours is left alone."""
+    found = []
+    for path in sorted(_folder().glob("*.json")):
+        try:
+            record = decode_record(JobRecord, path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if path.stem == record.job:
+            found.append(record)
+    return found
+
+
+def owner() -> str:
+    """The name of this user of this machine in clusters: 16 hexadecimal digits, made once."""
+    path = _folder() / "owner"
+    if not path.exists():
+        user_dirs.write(str(path), secrets.token_hex(8).encode())
+    return path.read_text().strip()
+
+
+def _folder() -> Path:
+    return Path(user_dirs.private(f"{user_dirs.cache()}/clusters"))

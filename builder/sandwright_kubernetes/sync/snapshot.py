@@ -1,0 +1,294 @@
+"""A project as it is now, for a Pod: what the policy shows of it goes into layers, and is recorded.
+
+The project is walked by open descriptors, one name at a time, and no link is followed. What is denied is
+looked at before and after: a file that is then, or was, at a denied path is not sent under another name.
+Files of one directory are in one layer, out of `LAYERS`, so that the next run sends only the layers in which
+something has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from sandwright.errors import HostError
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, TarEntry, normalise, show
+from sandwright_kubernetes.sync.rules import ProjectRules
+
+LAYERS = 16
+"""Layers of a project at most. A root file system has a bounded number of them (128, overlayfs)."""
+
+MOST_BYTES = 4 << 30
+"""Bytes of files that travel: what the volume may hold."""
+
+MOST_FILES = 500_000
+OWNER = 65532
+ROOT = b"project"
+"""Where the project is in the image."""
+
+_CHUNK = 1 << 18
+_DEEPEST = 250
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+Identity = tuple[int, int]
+Put = Callable[[int, TarEntry, Iterator[bytes]], None]
+"""Takes an entry for a layer, with its content."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Something that travelled: what it is, a file's SHA-256 or a link's text, whether it is executable."""
+
+    kind: EntryKind
+    content: bytes = b""
+    executable: bool = False
+
+
+@dataclass
+class Snapshot:
+    """What travelled by its path, and what was left out, with the reason."""
+
+    found: dict[bytes, Recorded] = field(default_factory=dict)
+    left_out: list[tuple[bytes, str]] = field(default_factory=list)
+    bytes: int = 0
+
+
+def take_snapshot(rules: ProjectRules, put: Put) -> Snapshot:
+    """Walk the project, and hand everything that is shown to `put`.
+
+    Raise HostError for a project that is too large, that changes while it is read, or in which a denied file
+    has a name that is shown, too.
+    """
+    try:
+        root = os.open(rules.project, _DIRECTORY)
+    except OSError as error:
+        raise HostError(f"{rules.project}: {error.strerror}") from error
+    try:
+        walk = _Walk(rules, put, hidden=denied_files(root, rules))
+        walk.enter(root, b"", 0)
+        walk.placeholder()
+        for identity in denied_files(root, rules) & walk.identities.keys():
+            raise _denied(walk.identities[identity])
+    finally:
+        os.close(root)
+    return walk.snapshot
+
+
+def denied_files(root: int, rules: ProjectRules) -> set[Identity]:
+    """Which files and directories are at paths that the policy denies, by device and number."""
+    found: set[Identity] = set()
+    for path in rules.denied:
+        parent, _, name = path.rpartition(b"/")
+        above = open_below(root, parent)
+        if above is None:
+            continue
+        try:
+            _gather(above, name, path, rules, found)
+        finally:
+            os.close(above)
+    return found
+
+
+def _gather(above: int, name: bytes, path: bytes, rules: ProjectRules, found: set[Identity]) -> None:
+    """What is called `name` in an open directory, and all below it, without what is allowed again."""
+    try:
+        status = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not rules.allows_reading(path):
+        found.add((status.st_dev, status.st_ino))
+    if not stat.S_ISDIR(status.st_mode) or path.count(b"/") > _DEEPEST:
+        return
+    try:
+        inner = os.open(name, _DIRECTORY, dir_fd=above)
+    except OSError:  # nobody reads what we can't; or it is something else by now
+        return
+    try:
+        for each in os.listdir(inner):  # noqa: PTH208 - by descriptor
+            _gather(inner, os.fsencode(each), path + b"/" + os.fsencode(each), rules, found)
+    finally:
+        os.close(inner)
+
+
+def open_below(root: int, path: bytes) -> int | None:
+    """A directory below an open one, no link followed; None where there is none. The caller closes it."""
+    held = os.dup(root)
+    for name in filter(None, path.split(b"/")):
+        try:
+            inner = os.open(name, _DIRECTORY, dir_fd=held)
+        except OSError:
+            os.close(held)
+            return None
+        os.close(held)
+        held = inner
+    return held
+
+
+def layer_of(folder: bytes) -> int:
+    """Which layer has the files of a directory."""
+    return hashlib.sha256(folder).digest()[0] % LAYERS
+
+
+class _Walk:
+    """A walk through a project."""
+
+    def __init__(self, rules: ProjectRules, put: Put, *, hidden: set[Identity]) -> None:
+        self.snapshot = Snapshot()
+        self.identities: dict[Identity, bytes] = {}
+        self._rules = rules
+        self._put = put
+        self._hidden = hidden
+
+    def enter(self, directory: int, path: bytes, depth: int) -> None:
+        """All of an open directory."""
+        if depth > _DEEPEST:
+            raise HostError(f"{show(path)}: the project is deeper than {_DEEPEST} directories")
+        self._see(os.fstat(directory), path)
+        if path:
+            self._add(path, path, Recorded(EntryKind.DIRECTORY), TarEntry(path, EntryKind.DIRECTORY, 0o755))
+        for name in sorted(map(os.fsencode, os.listdir(directory))):
+            inner = path + b"/" + name if path else name
+            if self._rules.shows(inner):
+                self._one(directory, name, inner, depth)
+            elif self._rules.leads_to_shown(inner) and (below := _opened(directory, name, _DIRECTORY)) >= 0:
+                with _closing(below):
+                    self._lead(below, inner, depth + 1)
+
+    def _lead(self, directory: int, path: bytes, depth: int) -> None:
+        """Only what is shown below a directory that is hidden."""
+        for name in sorted(map(os.fsencode, os.listdir(directory))):
+            inner = path + b"/" + name
+            if self._rules.shows(inner):
+                self._one(directory, name, inner, depth)
+            elif self._rules.leads_to_shown(inner) and (below := _opened(directory, name, _DIRECTORY)) >= 0:
+                with _closing(below):
+                    self._lead(below, inner, depth + 1)
+
+    def placeholder(self) -> None:
+        """What something else is mounted on in the Pod is there, and empty, whether it is here or not."""
+        for path, mount in self._rules.covered():
+            kind = EntryKind.FILE if mount.file else EntryKind.DIRECTORY
+            empty = hashlib.sha256().digest() if mount.file else b""
+            mode = 0o644 if mount.file else 0o755
+            self._add(path, path, Recorded(kind, empty), TarEntry(path, kind, mode))
+
+    def _one(self, directory: int, name: bytes, path: bytes, depth: int) -> None:
+        if name.startswith(WHITEOUT):
+            self._leave(path, "in a layer its name means that another file is gone")
+            return
+        try:
+            normalise(path)
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except ValueError as error:
+            raise HostError(f"{show(path)}: {error}") from error
+        except FileNotFoundError:
+            return
+        if stat.S_ISDIR(status.st_mode):
+            if (below := _opened(directory, name, _DIRECTORY)) < 0:
+                self._leave(path, "it can't be read")
+                return
+            with _closing(below):
+                self.enter(below, path, depth + 1)
+        elif stat.S_ISLNK(status.st_mode):
+            self._link(directory, name, path, status)
+        elif stat.S_ISREG(status.st_mode):
+            self._file(directory, name, path)
+        else:
+            self._leave(path, "it is neither a file, a directory nor a link")
+
+    def _link(self, directory: int, name: bytes, path: bytes, status: os.stat_result) -> None:
+        self._see(status, path)
+        text = os.readlink(name, dir_fd=directory)
+        entry = TarEntry(path, EntryKind.SYMLINK, 0o777, mtime_ns=status.st_mtime_ns, link=text)
+        self._add(path, path.rpartition(b"/")[0], Recorded(EntryKind.SYMLINK, text), entry)
+
+    def _file(self, directory: int, name: bytes, path: bytes) -> None:
+        if (fd := _opened(directory, name, _FILE)) < 0:
+            self._leave(path, "it can't be read")
+            return
+        with _closing(fd):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise HostError(f"{show(path)} was replaced while the project was read")
+            self._see(status, path)
+            self.snapshot.bytes += status.st_size
+            if self.snapshot.bytes > MOST_BYTES:
+                raise HostError(f"the project has more than {MOST_BYTES >> 30} GiB of files to send")
+            executable = bool(status.st_mode & 0o100)
+            digest = hashlib.sha256()
+            entry = TarEntry(
+                path,
+                EntryKind.FILE,
+                0o755 if executable else 0o644,
+                size=status.st_size,
+                mtime_ns=status.st_mtime_ns,
+            )
+            content = _content(fd, status.st_size, path, digest.update)
+            self._add(path, path.rpartition(b"/")[0], Recorded(EntryKind.FILE), entry, content)
+            self.snapshot.found[path] = Recorded(EntryKind.FILE, digest.digest(), executable)
+
+    def _see(self, status: os.stat_result, path: bytes) -> None:
+        """Refuse a file that has, or had, a name that is denied."""
+        identity = status.st_dev, status.st_ino
+        if identity in self._hidden:
+            raise _denied(path)
+        self.identities[identity] = path
+
+    def _add(
+        self,
+        path: bytes,
+        folder: bytes,
+        record: Recorded,
+        entry: TarEntry,
+        content: Iterator[bytes] | None = None,
+    ) -> None:
+        if len(self.snapshot.found) >= MOST_FILES:
+            raise HostError(f"the project has more than {MOST_FILES} files to send")
+        self.snapshot.found[path] = record
+        entry.path = ROOT + b"/" + path
+        entry.uid = entry.gid = OWNER
+        self._put(layer_of(folder), entry, iter(()) if content is None else content)
+
+    def _leave(self, path: bytes, reason: str) -> None:
+        self.snapshot.left_out.append((path, reason))
+
+
+def _content(fd: int, size: int, path: bytes, hashed: Callable[[bytes], object]) -> Iterator[bytes]:
+    """As many bytes of a file as it had."""
+    left = size
+    while left:
+        piece = os.read(fd, min(_CHUNK, left))
+        if not piece:
+            raise HostError(f"{show(path)} became shorter while the project was read")
+        hashed(piece)
+        left -= len(piece)
+        yield piece
+
+
+class _closing:  # noqa: N801 - as contextlib's
+    """Closes a descriptor at the end of a `with`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _opened(directory: int, name: bytes, flags: int) -> int:
+    """A descriptor, or -1 where it can't be had."""
+    try:
+        return os.open(name, flags, dir_fd=directory)
+    except OSError:
+        return -1
+
+
+def _denied(path: bytes) -> HostError:
+    return HostError(f"{show(path)} is the same file as one that the policy denies: nothing was sent")

@@ -1,0 +1,185 @@
+"""One run's project on its way: into a registry before the run, and out of the Pod after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sandwright import user_dirs
+from sandwright.errors import HostError
+from sandwright.rootfs.tar.entry import show
+from sandwright_kubernetes.connection import ApiUnreachable
+from sandwright_kubernetes.jobrun import JobRun
+from sandwright_kubernetes.sync import REGISTRY, channels
+from sandwright_kubernetes.sync.changes import Applied, apply_changes
+from sandwright_kubernetes.sync.job import RETURN, diff_command, with_project
+from sandwright_kubernetes.sync.layers import (
+    Registry,
+    SnapshotImage,
+    parse_registry,
+    snapshot_image,
+)
+from sandwright_kubernetes.sync.returned import MOST, ReturnedChanges, unpack_changes
+from sandwright_kubernetes.sync.rules import FILE, ProjectRules, parse_rules, read_rules
+
+INCOMPLETE = 3
+"""The exit status of our program where it left something out."""
+
+KEPT = ".conflicts"
+"""How the names of directories end that hold what is in conflict."""
+
+_ATTEMPTS = 3
+_PAUSE = 1.0
+_TOLD = 20
+_MOST_WORDS = 1 << 16
+
+Json = dict[str, Any]
+
+
+class ProjectTransfer:
+    """A project that travels. `job` is the Job that takes it along."""
+
+    def __init__(
+        self,
+        job: Json,
+        rules: ProjectRules,
+        image: SnapshotImage,
+        registry: Registry,
+        *,
+        tag: str,
+        returns: bool,
+    ) -> None:
+        """Nothing is sent yet."""
+        self._rules = rules
+        self._image = image
+        self._registry = registry
+        self._tag = tag[:128]
+        reference = f"{registry.reference.host}/{registry.reference.repository}@{image.digest}"
+        self.job = with_project(job, reference, returns=returns and rules.writes)
+
+    def send(self) -> list[str]:
+        """Push the snapshot; say what was left out. Raise RegistryError, WrongContent."""
+        self._image.push(self._registry, self._tag)
+        return _lines("was not sent", self._image.snapshot.left_out)
+
+    def download(self, running: JobRun) -> list[str]:
+        """Apply what the command wrote; say what was not applied. Raise SandwrightError where nothing was."""
+        if not self._rules.writes:
+            return []
+        with ExitStack() as stack:
+            folder = stack.enter_context(_scratch("returned"))
+            archive = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+            said = _fetch(running, archive)
+            unpacked = folder / "unpacked"
+            unpacked.mkdir(mode=0o700)
+            root = _opened(stack, str(unpacked))
+            changes = unpack_changes(archive, root, self._rules.takes)
+            project = _opened(stack, self._rules.project)
+            applied = apply_changes(project, root, changes, self._image.snapshot.found, self._rules)
+            said += _kept(applied, unpacked, running.name)
+        return [*said, *_told(changes, applied)]
+
+
+@contextmanager
+def prepared(
+    directory: Path, job: Json, *, suffix: str = "", returns: bool = True
+) -> Iterator[ProjectTransfer | None]:
+    """The journey of a rendered Job's project, for the length of a `with`; None where none travels.
+
+    Its image is tagged with the Job's name and a `suffix`. It `returns` where the policy lets it be written.
+    Raise UsageError for a registry that can't be one, HostError for a project that can't be sent.
+    """
+    named = os.environ.get(REGISTRY, "")
+    pod = job["spec"]["template"]["spec"]
+    if not named or not any("persistentVolumeClaim" in each for each in pod["volumes"]):
+        yield None
+        return
+    registry = parse_registry(named)
+    rules = read_rules(parse_rules((directory / FILE).read_bytes()), pod)
+    with _scratch("snapshot") as folder, snapshot_image(rules, folder) as image:
+        tag = f"{job['metadata']['name']}{suffix}"
+        yield ProjectTransfer(job, rules, image, registry, tag=tag, returns=returns)
+
+
+@contextmanager
+def _scratch(what: str) -> Iterator[Path]:
+    """A directory for the length of a `with`. Those of processes that were killed go first."""
+    for path in _folder().glob("*-*"):
+        number = path.name.split("-")[1]
+        if number.isdecimal() and not Path("/proc", number).exists() and not path.name.endswith(KEPT):
+            shutil.rmtree(path, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{what}-{os.getpid()}-", dir=_folder()) as name:
+        yield Path(name)
+
+
+def _fetch(running: JobRun, archive: IO[bytes]) -> list[str]:
+    """Have the container beside the sandbox tell what was changed. A connection that breaks is made again."""
+    for left in reversed(range(_ATTEMPTS)):
+        archive.seek(0)
+        archive.truncate()
+        try:
+            status, words = _ask(running, archive)
+            break
+        except ApiUnreachable:
+            if not left:
+                raise
+            time.sleep(_PAUSE)
+    lines = words.decode(errors="replace").splitlines()[:_TOLD]
+    if status not in (0, INCOMPLETE):
+        raise HostError(f"the Pod can't tell what was changed: {'; '.join(lines)}")
+    archive.seek(0)
+    return [f"did not come back: {each}" for each in lines]
+
+
+def _ask(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
+    words = b""
+    path = running.await_beside(RETURN)
+    query = {"container": RETURN, "command": diff_command(MOST), "stdout": "true", "stderr": "true"}
+    with channels.program(running.connection, f"{path}/exec", query) as streams:
+        for channel, data in streams.messages():
+            if channel == channels.STDOUT:
+                archive.write(data)
+                if archive.tell() > MOST:
+                    raise HostError(f"what the Pod sends is more than {MOST} bytes")
+            elif channel == channels.STDERR:
+                words = (words + data)[:_MOST_WORDS]
+            elif channel == channels.STATUS:
+                return channels.exit_status(data), words
+    raise ApiUnreachable("the connection to the Pod ended before all was told")
+
+
+def _kept(applied: Applied, unpacked: Path, name: str) -> list[str]:
+    """Keep what is in conflict, where nobody looks for files of a project."""
+    if not applied.conflicts:
+        return []
+    kept = _folder() / f"{name}{KEPT}"
+    unpacked.rename(kept)
+    return [f"what the command wrote there is in {kept}"]
+
+
+def _told(changes: ReturnedChanges, applied: Applied) -> list[str]:
+    return [*_lines("was not taken", changes.refused), *_lines("stays as it is here", applied.conflicts)]
+
+
+def _lines(what: str, paths: list[tuple[bytes, str]]) -> list[str]:
+    told = [f"{show(path)} {what}: {reason}" for path, reason in paths[:_TOLD]]
+    return told + ([f"{len(paths) - _TOLD} more"] if len(paths) > _TOLD else [])
+
+
+def _opened(stack: ExitStack, path: str) -> int:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}") from error
+    stack.callback(os.close, fd)
+    return fd
+
+
+def _folder() -> Path:
+    return Path(user_dirs.private(f"{user_dirs.private(f'{user_dirs.cache()}/clusters')}/travel"))

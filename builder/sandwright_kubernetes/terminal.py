@@ -1,0 +1,196 @@
+"""A terminal for the command: ours, through an attachment to its container, while ours passes every key on.
+
+A program runs before anybody can be attached to it. What it wrote until then is in the container's log, which
+has whole lines; the two are joined where they overlap. A connection that breaks off is made again: the
+command keeps its terminal meanwhile.
+"""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import json
+import os
+import queue
+import select
+import signal
+import struct
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from sandwright.errors import SandwrightError
+from sandwright_kubernetes.connection import ApiRefused, ApiUnreachable, Json, last
+from sandwright_kubernetes.jobrun import JobRun
+from sandwright_kubernetes.sync import channels
+
+_CHUNK = 1 << 12
+_ALIVE = 30.0
+"""Seconds between signs of life, so that a connection on which nobody types is not given up."""
+
+_JOINED = 0.3
+"""Seconds in which what the log had already comes through the attachment, too."""
+
+_BREATH = 0.5
+
+_OVERLAP = 1 << 15
+"""Bytes that the log and the attachment are looked for to have in common: what is written in a moment."""
+
+_BACKLOG = 1 << 20
+"""Bytes of the log that are shown, its end."""
+
+_WAITING = 64
+"""Messages that wait to be shown. A command that writes more waits itself."""
+
+
+def has_terminal() -> bool:
+    """Whether standard input and output are a terminal here."""
+    return os.isatty(0) and os.isatty(1)
+
+
+def with_terminal(job: Json) -> Json:
+    """The Job whose command has a terminal. It outlives an attachment, so that there can be another one."""
+    made = copy.deepcopy(job)
+    made["spec"]["template"]["spec"]["containers"][0] |= {"stdin": True, "tty": True}
+    return made
+
+
+def converse(running: JobRun, write: Callable[[bytes], None]) -> None:
+    """Be the command's terminal to its end. Where there was none, as it has ended, its log is written."""
+    attached = False
+    while not running.is_over():
+        try:
+            _attached(running, write, first=not attached)
+            attached = True
+        except ApiRefused:
+            if not attached:
+                break
+        except ApiUnreachable:
+            pass
+        time.sleep(_BREATH)
+    if not attached:
+        running.follow(write)
+
+
+def joined(log: bytes, attached: bytes) -> bytes:
+    """What a log has, and what came through an attachment: its beginning may be the log's end."""
+    most = min(len(log), len(attached), _OVERLAP)
+    overlap = next(size for size in range(most, -1, -1) if log.endswith(attached[:size]))
+    return log + attached[overlap:]
+
+
+def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -> None:
+    """One attachment to its end. Raise ApiRefused, ApiUnreachable where there is none."""
+    query = {"container": "sandbox", "stdin": "true", "stdout": "true", "tty": "true"}
+    with (
+        channels.program(running.connection, f"{running.pod}/attach", query) as streams,
+        _raw(),
+        _typing(streams),
+    ):
+        shown = showing(streams)
+        if first:
+            log = _log(running)
+            write(joined(log, _gathered(shown)))
+        while data := shown.get():
+            write(data)
+
+
+def showing(streams: channels.Channels) -> queue.Queue[bytes]:
+    """What the command shows, as it comes; nothing at the end. It is read no faster than it is taken."""
+    shown: queue.Queue[bytes] = queue.Queue(_WAITING)
+    threading.Thread(target=_receive, args=(streams, shown), daemon=True).start()
+    return shown
+
+
+def _receive(streams: channels.Channels, shown: queue.Queue[bytes]) -> None:
+    with suppress(SandwrightError):
+        for channel, data in streams.messages():
+            if channel == channels.STATUS:
+                break
+            if channel == channels.STDOUT and data:
+                shown.put(data)
+    shown.put(b"")
+
+
+def _gathered(shown: queue.Queue[bytes]) -> bytes:
+    """What comes in a moment. The end is left where it is."""
+    found, until = b"", time.monotonic() + _JOINED
+    while (left := until - time.monotonic()) > 0:
+        try:
+            data = shown.get(timeout=left)
+        except queue.Empty:
+            break
+        if not data:
+            shown.put(b"")
+            break
+        found += data
+    return found
+
+
+def _log(running: JobRun) -> bytes:
+    """What the command wrote in whole lines until now; nothing where the node does not say.
+
+    Some runtimes leave out of a line's end what its terminal had put in (containerd).
+    """
+    try:
+        with running.connection.stream(f"{running.pod}/log", silence=_ALIVE, container="sandbox") as pieces:
+            return last(pieces, _BACKLOG).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    except (ApiRefused, ApiUnreachable):
+        return b""
+
+
+@contextmanager
+def _raw() -> Iterator[None]:
+    """Every key is passed on as it is: ^C is the command's."""
+    before = termios.tcgetattr(0)
+    try:
+        tty.setraw(0, termios.TCSADRAIN)
+        yield
+    finally:
+        with suppress(termios.error):  # the window is gone
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _typing(streams: channels.Channels) -> Iterator[None]:
+    """Pass on keys, and the window's size when it changes."""
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    before = signal.signal(signal.SIGWINCH, lambda *_: os.write(wake, b"w"))
+    thread = threading.Thread(target=_send, args=(streams, woken), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+        os.close(wake)
+        thread.join()
+        os.close(woken)
+
+
+def _send(streams: channels.Channels, woken: int) -> None:
+    """To the end of the pipe: that says that the size has changed, or that all is over."""
+    with suppress(SandwrightError, OSError):
+        streams.send(channels.SIZE, _size())
+        keys = [0]
+        while True:
+            ready, _, _ = select.select([woken, *keys], [], [], _ALIVE)
+            if woken in ready:
+                if not os.read(woken, 512):
+                    return
+                streams.send(channels.SIZE, _size())
+            if not ready:
+                streams.ping()
+            if 0 in ready:
+                data = os.read(0, _CHUNK)
+                keys = keys if data else []
+                if data:
+                    streams.send(channels.STDIN, data)
+
+
+def _size() -> bytes:
+    """As the kubelet reads it."""
+    rows, columns, _, _ = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+    return json.dumps({"Width": columns, "Height": rows}).encode()
