@@ -83,6 +83,8 @@ Thing = Annotated[Shapes, ValueCheck(whole)]
 COMPLAINTS: dict[str, tuple[str, str]] = {
     "nothing at all": ("", "f.yaml:1:1: must be a mapping, not null"),
     "a list": ("- 1\n", "f.yaml:1:1: must be a mapping, not a list"),
+    "a file of somebody else's": ("https://ada:s3cret@host\n", "f.yaml:1:1: must be a mapping, not text"),
+    "a number alone": ("481516\n", "f.yaml:1:1: must be a mapping, not a number"),
     "an unknown key": ("titel: x\n", "f.yaml:1:1: titel: no such key; did you mean 'title'?"),
     "an unknown key inside": (
         "inner:\n  nam: x\n",

@@ -67,7 +67,7 @@ def test_a_layer_may_say_nothing(text: str) -> None:
     ("text", "message"),
     [
         ("[]", "p:1:1: must be a mapping, not a list"),
-        ("a\n", "p:1:1: must be a mapping, not 'a'"),
+        ("a\n", "p:1:1: must be a mapping, not text"),
         ("metod: bwrap", "p:1:1: metod: no such key; did you mean 'method'?"),
         ("filesystem: {wirte: [/a]}", "p:1:14: filesystem.wirte: no such key; did you mean 'write'?"),
         ("filesystem: {xyz: 1}", "p:1:14: filesystem.xyz: no such key; there is read, write, readonly, deny, protect, unprotect, git, tmp"),

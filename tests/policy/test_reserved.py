@@ -271,6 +271,23 @@ def test_what_the_engines_of_the_host_obey_is_readonly_for_every_caller(
     assert found.filesystem.tree.changes_host(f"{project.parent}/.config/x")
 
 
+SYSTEMS = (
+    "/etc/containers",
+    "/etc/docker",
+    "/var/lib/containers",
+    "/var/lib/docker",
+)
+
+
+@pytest.mark.parametrize("path", SYSTEMS)
+def test_what_the_engines_of_root_obey_is_readonly(project: Path, path: str) -> None:
+    found = Policy.from_text(POLICY.replace("~/.local", str(Path(path).parent))).resolve()
+    assert not found.filesystem.tree.changes_host(f"{path}/x")
+    assert found.filesystem.tree.changes_host(f"{path}-of-others")
+    with pytest.raises(DocumentError, match="no policy can let it be written"):
+        Policy.from_text(POLICY.replace("~/.local", f"{path}/x")).resolve()
+
+
 @pytest.mark.parametrize("name", TRUSTED)
 def test_it_can_be_read_and_not_written(project: Path, name: str) -> None:
     path = f"{project.parent}/{name}"

@@ -162,7 +162,9 @@ class _Decoder:
 
     def _wrong_kind(self, kind: object, value: Value, path: Path) -> Any:  # noqa: ANN401
         quotes = "; put it in quotes" if kind is str and isinstance(value, bool | int | float) else ""
-        return self._refuse(path, f"must be {_KINDS[kind]}, not {shown_value(value)}{quotes}")
+        # a policy may be a link to a token, or to logins: the text of a whole file is shown nowhere
+        shown = shown_value(value) if path else _whole_file(value)
+        return self._refuse(path, f"must be {_KINDS[kind]}, not {shown}{quotes}")
 
     def _unknown(self, path: Path, names: Sequence[str]) -> None:
         hint = _guess(str(path[-1]), names) or f"there is {', '.join(names)}"
@@ -171,6 +173,12 @@ class _Decoder:
     def _refuse(self, path: Path, message: str, *, at_key: bool = False) -> Any:  # noqa: ANN401
         self.problems.append(self._document.problem(path, message, at_key=at_key))
         return _INVALID
+
+
+def _whole_file(value: Value) -> str:
+    if isinstance(value, str):
+        return "text"
+    return "a number" if type(value) in (int, float) else shown_value(value)
 
 
 def _guess(word: str, names: Sequence[str]) -> str:

@@ -24,8 +24,12 @@ READONLY = (".cache/sandwright", ".config/sandwright")
 TRUSTED = (".config/containers", ".docker", ".local/share/containers")
 """Below the home: settings of Docker and Podman, which name programs of the host, and Podman's images."""
 
-SYSTEM = ("/etc/sandwright", "/var/lib/sandwright")
-"""The operator's policy, and the accounts of `user` with the records of their rights."""
+SYSTEM = (
+    *("/etc/sandwright", "/var/lib/sandwright"),
+    *("/etc/containers", "/etc/docker", "/var/lib/containers", "/var/lib/docker"),
+)
+"""The operator's policy, the accounts of `user` with the records of their rights; then root's engines, whose
+settings name programs of the host, and whose images later sandboxes start from."""
 
 _INSTALLATION = "what sandwright is loaded from"
 _TRUSTED = "what programs of the host start or obey"
