@@ -84,7 +84,7 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
         ComposeSandbox(
             "image",
             tuple(_mounts(document, service)),
-            network=_place(document, ("network_mode",), mode) if mode == "none" else None,
+            network=_position(document, ("network_mode",), mode) if mode == "none" else None,
             environment={text.partition("=")[0]: place for text, place in environment if "=" in text},
             passing=Passing({text: place for text, place in environment if "=" not in text}),
             calls=filter_of(rendered, service.get("cap_add", ())) if filtered else calls.unfiltered(FILE),
@@ -104,9 +104,9 @@ def _options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
         yield from ((name, text, position) for text, position in _words(document, key))
     for key, name in _WORDS.items():
         if key in service:
-            yield name, str(service[key]), _place(document, (key,), str(service[key]))
+            yield name, str(service[key]), _position(document, (key,), str(service[key]))
     if service.get("read_only") is True:
-        yield "--read-only", "", _place(document, ("read_only",), "true")
+        yield "--read-only", "", _position(document, ("read_only",), "true")
 
 
 def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount]:
@@ -115,9 +115,11 @@ def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount
         fields = {"type": volume["type"], "dst": _plain(volume["target"])}
         fields |= {"src": _plain(volume["source"])} if "source" in volume else {}
         fields |= {"readonly": ""} if volume.get("read_only") else {}
-        mount = mount_of(fields, _place(document, ("volumes", index), fields["dst"]))
+        mount = mount_of(fields, _position(document, ("volumes", index), fields["dst"]))
         access = "rw" if mount.writable else "ro"
-        found.append((mount, _place(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}")))
+        found.append(
+            (mount, _position(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}"))
+        )
     words = _words(document, "security_opt")
     masks = [each for text, place in words for each in masks_of("--security-opt", text, place)]
     yield from in_order(found, masks, FILE)
@@ -126,10 +128,10 @@ def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount
 def _words(document: Document, name: str) -> Iterator[tuple[str, ArtifactPosition]]:
     data: Any = document.data
     for index, text in enumerate(data["services"][SERVICE].get(name, ())):
-        yield _plain(text), _place(document, (name, index), _plain(text))
+        yield _plain(text), _position(document, (name, index), _plain(text))
 
 
-def _place(document: Document, path: Path, text: str) -> ArtifactPosition:
+def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
     line, column = document.position((*_SERVICE, *path))
     return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)
 
