@@ -188,8 +188,9 @@ def _commands() -> Iterator[str]:
 
 def _modules() -> Iterator[tuple[str, str]]:
     """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
+    all_ours = _is_ours()
     for name, module in sorted(sys.modules.items()):
-        ours = _is_ours() or name.partition(".")[0].startswith("sandwright")
+        ours = all_ours or name.partition(".")[0].startswith("sandwright")
         file = getattr(module, "__file__", None) if ours else None
         if isinstance(file, str):
             yield name, _plain(file)
