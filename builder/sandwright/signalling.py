@@ -117,7 +117,7 @@ def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool
     """Signal a process if it is what it is taken for; give whether it was signalled.
 
     `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has
-    that. After SIGKILL it waits until the process has ended, for at most DYING seconds: what is looked at next
+    that. After SIGKILL it waits until the process has ended, for at most DYING seconds: a look right behind
     would still find it.
     """
     try:
