@@ -65,10 +65,10 @@ _ASKERS = ("self", "thread-self", "mounts", "net")
 
 
 def is_placeholder(path: str, status: os.stat_result) -> bool:
-    """Whether what is at a path was put there by a launcher, for the time of a run (oci/launchers/covers).
+    """Whether what is at a path was put there by a launcher, for the time of a run (`placeholders.c`).
 
-    It is known by a mode that nobody else gives: an empty directory that is sticky and not to be written, or
-    one of Git's files that nobody may write, and that says nothing. The directory above may hand on its
+    It is recognised by an unusual mode: an empty directory that is sticky and read-only for all, or a file of
+    Git that is read-only for all and says nothing. The directory above may hand on its
     group, and an access list that takes more away.
     """
     try:

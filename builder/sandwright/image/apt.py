@@ -190,13 +190,13 @@ class PrivateApt:
         records = {record["Filename"]: record for record in self._records(versions)}
         packages = []
         for address in found:
-            archive, path = self._place(address)
+            archive, path = self._archive_path(address)
             if path not in records:
                 raise LockError(f"apt wants {shown(address)}, of which the indices say nothing")
             packages.append(_package(records[path], archive))
         return tuple(sorted(packages))
 
-    def _place(self, address: str) -> tuple[str, str]:
+    def _archive_path(self, address: str) -> tuple[str, str]:
         """Archive, and path in it, of an address."""
         for archive in {archive for archive, _ in SUITES[self.suite]}:
             base = _plain(self.mirrors.bases(archive)[0])
@@ -231,8 +231,8 @@ class PrivateApt:
         dump = process.run("apt-config", "dump", "--no-empty", timeout=RESOLVE_TIMEOUT).text
         network = [line for line in dump.splitlines() if _NETWORK.fullmatch(line)]
         file, folder = logins.places()
-        own = _SETTINGS.format(root=self.root, architecture=self.architecture, file=file, folder=folder)
-        return "\n".join([*network, own])
+        settings = _SETTINGS.format(root=self.root, architecture=self.architecture, file=file, folder=folder)
+        return "\n".join([*network, settings])
 
 
 _CONFIGURATION_DIRECTORIES = tuple(

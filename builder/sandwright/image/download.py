@@ -1,4 +1,4 @@
-"""Downloads packages from mirrors, several at a time, with retries."""
+"""Downloads packages from mirrors, several at a time, with retries, and verifies each against its SHA-256."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ class _Downloads:
                     bases.remove(base)
                     failures.pop(base, None)
                 except TransientError as passing:
-                    failures[base] = FetchError(_told(package, address, passing))
+                    failures[base] = FetchError(_describe(package, address, passing))
                     wish = max(wish, passing.after)
                 except IntegrityError as error:  # perhaps damaged on its way
-                    failures[base] = IntegrityError(_told(package, address, error))
+                    failures[base] = IntegrityError(_describe(package, address, error))
                     part.restart()
                 except FetchError as error:
-                    failures[base] = FetchError(_told(package, address, error))
+                    failures[base] = FetchError(_describe(package, address, error))
                     bases.remove(base)
                 else:
                     return
@@ -132,5 +132,5 @@ class _Part:
         self._file.truncate()
 
 
-def _told(package: LockedPackage, address: str, error: Exception) -> str:
+def _describe(package: LockedPackage, address: str, error: Exception) -> str:
     return f"{package} from {shown(address)}: {error}"

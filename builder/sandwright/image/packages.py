@@ -138,14 +138,14 @@ class _PackageWriter:
         path = entry.path
         if WHITEOUT in path and any(part.startswith(WHITEOUT) for part in path.split(b"/")):
             raise BuildError(f"package {self._label}: {show(path)} would hide a file of the image")
-        place = self._rules.place(path)
-        if not path or (place != path and path in MERGED):
+        target = self._rules.place(path)
+        if not path or (target != path and path in MERGED):
             self._check_top(entry)
             return
-        entry.path, entry.mtime_ns = place, min(entry.mtime_ns, self._latest)
+        entry.path, entry.mtime_ns = target, min(entry.mtime_ns, self._latest)
         if not self._rules.wants(path):
-            self._unwanted[place] = entry
-            self._originals[place] = path
+            self._unwanted[target] = entry
+            self._originals[target] = path
         elif entry.kind is EntryKind.DIRECTORY:
             self._directory(entry)
         else:

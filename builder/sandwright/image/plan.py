@@ -1,4 +1,7 @@
-"""Plans which images to build, and why, before anything changes."""
+"""Plans which images to build, and why, before anything changes.
+
+An image is up to date if its layout records the checksum that `inputs` computes now.
+"""
 
 from __future__ import annotations
 

@@ -78,12 +78,12 @@ def proposed(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
 
     `last_resort`: with those that no policy can have without accepting what they lack.
     """
-    places = {
+    ranks = {
         name: each.properties.proposed.get(system)
         for name, each in METHODS.items()
         if last_resort or not each.properties.last_resort
     }
-    return tuple(name for _, name in sorted((rank, name) for name, rank in places.items() if rank))
+    return tuple(name for _, name in sorted((rank, name) for name, rank in ranks.items() if rank))
 
 
 def registered() -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Looks at a host for what one policy needs to know of it, and records that.
+"""Collects the facts of this host that one policy needs, as one `HostFacts`.
 
-Only names, kinds and links are looked at, what Git says of its own directories, and the seccomp profile that
-the policy names; no other file is opened. Nothing is written, but sandwright's own directories are made.
+It asks for names, kinds and targets of links, and reads Git's files about its directories and the seccomp
+profile that the policy names. It opens no other file, and makes nothing but sandwright's own directories.
 """
 
 from __future__ import annotations
@@ -218,13 +218,13 @@ def _texts(
 
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
-    own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
-    own += [*hidden_paths(), *hidden_of_host(), *network_devices()] if facts.os == "linux" else ()
-    own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
+    always = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
+    always += [*hidden_paths(), *hidden_of_host(), *network_devices()] if facts.os == "linux" else ()
+    always += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
     found += [layer.file for layer in policy.layers if layer.file is not None]
-    spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
+    spelled = [*policy.spelled_paths(), *((path, None) for path in always)]
     spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:
         try:

@@ -105,9 +105,9 @@ def merged(layers: Iterable[Layer]) -> MergedSettings:
     into = _Merging()
     for layer in layers:
         for name, way in FIELDS.items():
-            given = _given(layer, name)
-            if given is not None:
-                into.take(layer, name, way, given)
+            value = _field_value(layer, name)
+            if value is not None:
+                into.take(layer, name, way, value)
     into.open_caches()
     return MergedSettings(into.values, into.lists, into.entries, into.given)
 
@@ -161,8 +161,8 @@ class _Merging:
     def open_caches(self) -> None:
         """Say what a cache means: a directory to write, and variables, which higher layers may set."""
         for item in self.lists.get("cache", ()):
-            place = Sourced(f"$CACHE/{item.value}", item.source)
-            self.lists["filesystem.write"] = (*self.lists.get("filesystem.write", ()), place)
+            directory = Sourced(f"$CACHE/{item.value}", item.source)
+            self.lists["filesystem.write"] = (*self.lists.get("filesystem.write", ()), directory)
             entries = self.entries.setdefault("environment.set", {})
             for name, value in CACHES[item.value].items():
                 if name not in entries or entries[name].source.rank < item.source.rank:
@@ -187,8 +187,8 @@ def _items(layer: Layer, path: Path, given: Sequence[Any]) -> Iterator[Sourced[A
         yield Sourced(value, layer.source((*path, index)))
 
 
-def _given(layer: Layer, name: str) -> Any:  # noqa: ANN401 - of the field's type
+def _field_value(layer: Layer, name: str) -> Any:  # noqa: ANN401 - of the field's type
     """What a layer says of a field, None for nothing."""
     section, _, key = name.rpartition(".")
-    place = getattr(layer.policy, section) if section else layer.policy
-    return None if place is None else getattr(place, "pass_" if key == "pass" else key)
+    part = getattr(layer.policy, section) if section else layer.policy
+    return None if part is None else getattr(part, "pass_" if key == "pass" else key)

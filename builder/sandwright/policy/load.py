@@ -1,4 +1,7 @@
-"""Reads the layers of a policy: from files, from texts, from what ships, from the options of one run."""
+"""Reads the layers of a policy: files, texts, shipped presets, the options of one run.
+
+`floor` in names is the managed policy. `policy.merged` merges the layers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ VERSION = 1
 """The version of the format that is read."""
 
 FLOOR = Path("/etc/sandwright/floor.yaml")
-"""Where an operator keeps the floor."""
+"""The managed policy."""
 
 PROJECT_FILE = "sandbox.yaml"
 """The name of a project's own policy."""
@@ -108,15 +111,15 @@ def _is_named_pipe(path: Path | str) -> bool:
 
 @functools.cache
 def built_in() -> Layer:
-    """The layer below all others: what holds when nobody says anything."""
+    """The layer below all others: the defaults."""
     return _shipped("built-in", kind="built-in")
 
 
 @functools.cache
 def preset(name: str) -> tuple[Layer, ...]:
     """The layers of a preset: those it extends, then its own."""
-    own = replace(_shipped(name, kind="preset"), preset=name)
-    return *presets(own.policy.extends or ()), own
+    shipped = replace(_shipped(name, kind="preset"), preset=name)
+    return *presets(shipped.policy.extends or ()), shipped
 
 
 def presets(names: Iterable[str]) -> tuple[Layer, ...]:
@@ -132,9 +135,10 @@ def given_presets(names: Sequence[str], base: Iterable[str], *, image: bool) -> 
     for name in names:
         preset_text(name)
     below = presets(base)
-    own = (each for each in presets(names) if each not in below)
+    beyond = (each for each in presets(names) if each not in below)
     policies = (
-        (each, replace(each.policy, extends=None, image=each.policy.image if image else None)) for each in own
+        (each, replace(each.policy, extends=None, image=each.policy.image if image else None))
+        for each in beyond
     )
     return tuple(replace(each, kind="run", preset="", policy=policy) for each, policy in policies)
 
@@ -214,15 +218,15 @@ def _put(data: dict[str, Value], pair: str) -> None:
     if not equals or not name:
         raise UsageError(f"{pair!r} is no setting; write field=value, like network.mode=none")
     *parents, last = name.split(".")
-    place = data
+    mapping = data
     for parent in parents:
-        inner = place.setdefault(parent, {})
-        if not isinstance(inner, dict):
+        nested = mapping.setdefault(parent, {})
+        if not isinstance(nested, dict):
             raise UsageError(f"{name} is set inside {parent}, which is set too")
-        place = inner
-    if last in place:
+        mapping = nested
+    if last in mapping:
         raise UsageError(f"{name} is set twice")
-    place[last] = parse_yaml(text, file=pair).data
+    mapping[last] = parse_yaml(text, file=pair).data
 
 
 def _shipped(name: str, *, kind: LayerKind) -> Layer:

@@ -1,4 +1,8 @@
-"""The layers of a policy, merged and checked against each other."""
+"""The layers of a policy, merged and checked: nothing loosens the managed policy, `floor` in names here.
+
+The order is that of `_ORDER`. `policy.layers` merges field by field, `policy.floor` compares with the managed
+policy.
+"""
 
 from __future__ import annotations
 
@@ -73,10 +77,10 @@ class MergedPolicy:
         """
         ordered = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
         _warn_of_retired(ordered)
-        own = [layer for layer in ordered if layer.kind == "floor"]
-        below = [each for layer in own for each in _floor_presets(layer)]
+        floor_layers = [layer for layer in ordered if layer.kind == "floor"]
+        below = [each for layer in floor_layers for each in _floor_presets(layer)]
         settings = _stacked(ordered)
-        limits = merged([*below, *own]) if own else None
+        limits = merged([*below, *floor_layers]) if floor_layers else None
         faults = Faults()
         if limits is not None:
             check_values(limits, settings, faults)
@@ -142,9 +146,9 @@ class MergedPolicy:
 
 def _stacked(ordered: Sequence[Layer]) -> MergedSettings:
     """What layers in their order say together with the presets and what is built in."""
-    own = [layer for layer in ordered if layer.kind == "floor"]
+    floor_layers = [layer for layer in ordered if layer.kind == "floor"]
     others = [layer for layer in ordered if layer.kind != "floor"]
-    below = [each for layer in own for each in _floor_presets(layer)]
+    below = [each for layer in floor_layers for each in _floor_presets(layer)]
     return merged([load.built_in(), *load.presets(base(others)), *below, *ordered])
 
 

@@ -1,4 +1,8 @@
-"""Which features a policy uses, and what a method that lacks one does with the policy."""
+"""Lists the features that a policy uses, and refuses the policy for a method that cannot enforce one.
+
+A feature is a word of `policy.declaration`, such as `network.proxy`. `check_expressible` compares; a gap that
+the policy lists under `accept_gaps` becomes a finding.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Checks a published image with nothing but a public key: `verify-image`.
 
-Nothing is believed for being in the registry. The signature names the image and its platforms; the signed
-provenance names by digest all that it was made of and all documents beside it; those must be there, be what
-their digests say, and fit what is in the image. Nothing is taken from a cache, so that a byte that was
-changed in the registry is found.
+The registry is not trusted. The signature names the image and its platforms; the signed provenance names by
+digest all that it was made of and all documents published with it; those must be there,
+have these digests, and agree with the contents of the image. No cache is used, so that a byte changed in the
+registry is found.
 """
 
 from __future__ import annotations
@@ -200,16 +200,18 @@ class _Check:
         for number, found in enumerate(self._found):
             raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)
             lock, _ = found.one(LOCK_TYPE, self._root.digest, self._name)
-            own = sources.decode(raw, lock, where)
+            published = sources.decode(raw, lock, where)
             directory = self._scratch / f"sources-{number}"
-            sources.write(own, directory)
+            sources.write(published, directory)
             parameters = found.made.parameters
             catalogue = load_catalogue(directory)
             if parameters.image not in catalogue:
                 raise ArchiveRefused(f"{where}: no definition of {parameters.image} is in them")
             locked = sources.locked(catalogue, parameters.image)
-            _same(provenance.materials(own, locked, parameters.platforms), found.made.dependencies, where)
-            written.append((own, locked))
+            _same(
+                provenance.materials(published, locked, parameters.platforms), found.made.dependencies, where
+            )
+            written.append((published, locked))
         self._written = written
         return f"{', '.join(written[-1][0].files)}"
 
@@ -230,13 +232,13 @@ class _Check:
     def evidence(self) -> str:
         """What was seen of it is about these manifests, and green."""
         subjects = {digest: platform for platform, digest in self._platforms.items()}
-        messages = []
+        lines = []
         for found in self._found:
             for each, raw in found.contents.items():
                 if each.artifact_type in (evidence.SMOKE_TYPE, evidence.MATRIX_TYPE):
                     where = f"{self._name}: {each.name} {each.digest}"
-                    messages.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
-        return "; ".join(dict.fromkeys(messages))
+                    lines.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
+        return "; ".join(dict.fromkeys(lines))
 
     def rebuild(self, again: RebuildOptions) -> str:
         """Made again from the published sources, it is the same."""
@@ -268,12 +270,12 @@ class _Check:
             try:
                 bundle = fetch(self._repository, each.content, where, most=LARGEST_BUNDLE)
                 payload = self._verifier.opened(bundle, where)
-                said = statement.decode(payload, where)
+                signed_statement = statement.decode(payload, where)
             except (NotSigned, ArchiveRefused, NotFound) as error:
                 reasons.append(str(error))
                 continue
-            if said.predicate_type == kind and digest in said.subjects:
-                found.append(said)
+            if signed_statement.predicate_type == kind and digest in signed_statement.subjects:
+                found.append(signed_statement)
         if not found:
             what = "signature" if kind == SIGNATURE else "signed provenance"
             why = f": {'; '.join(reasons[:3])}" if reasons else f" among {len(there) + others} attached to it"

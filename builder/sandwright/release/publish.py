@@ -1,8 +1,8 @@
 """Brings images to a registry with their evidence: nothing is tagged that isn't whole, signed and read back.
 
-The order is the promise: parts by digest, documents, statements, a look at all of it as it lies there, and
-then the tags. Ended at any moment, a publication leaves tags as they were; the next one finds what is there
-and does the rest. What is there already is not sent and not signed again.
+The order guarantees it: blobs and manifests by digest, documents, signed statements, reading all of it back,
+and then the tags. A publication that is interrupted leaves the tags as they were; the next one does the rest.
+What the registry has already is not sent and not signed again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plans launchers, which start a rendered sandbox without Python.
 
-A launcher checks that what it was rendered for is still so (artifacts by checksum, no restricted path that
-appeared since, no link where a directory was), hands on the environment that the policy passes on and never
-as an argument, makes the covers of the mount plan, keeps the time limit, cleans up, and exits as the command
+A launcher checks that the host is as it was rendered for (artifacts by checksum, no restricted path that
+appeared since, no link where a directory was), passes on the variables that the policy lists, never as an
+argument, makes the placeholders of the mount plan, keeps the time limit, cleans up, and exits as the command
 did. 124 says that the time was up, 125 that nothing was run. It never goes on without the sandbox.
 """
 

@@ -1,4 +1,4 @@
-"""Renders a policy for a method: first what the method can't say, then its artifacts."""
+"""Renders a policy for a method: refuses what the method cannot enforce, then makes its artifacts."""
 
 from __future__ import annotations
 

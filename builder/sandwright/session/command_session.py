@@ -1,4 +1,4 @@
-"""One run of a command: its record, and the start of its launcher."""
+"""One session: writes its record and run document, and executes or starts its launcher."""
 
 from __future__ import annotations
 

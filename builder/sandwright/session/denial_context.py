@@ -1,4 +1,4 @@
-"""Which lines of a policy refuse what `session.denials` reports, and what would allow it."""
+"""The types with which a session record says why its policy refuses: `session.denial_sources` fills them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Finds which lines of a policy refuse what `session.denials` reports, and what would allow it."""
+"""Makes the `DenialContext` of a policy while it is rendered: the lines that refuse, the edits that allow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Tells what a run was refused, how often, by which line of which layer, and what would allow it.
+"""Reports the denials of a run: what, how often, by which line of which layer, and which edit allows it.
 
-Its events (`session.events`) get their reasons from `session.denial_context`. A line of `run --denials FILE`
+`session.post_run` passes the events that the launcher wrote (`session.events`); `collect_denials` adds the
+reasons, which `session.denial_sources` found when the sandbox was rendered; `Denial.text` makes the lines
+for a person. A line of `run --denials FILE`
 is JSON:
 
 | field | what |
@@ -8,7 +10,7 @@ is JSON:
 | `kind` | `syscall`, `unix`, `datagram`, `connect`, `proxy`, `bridge`, `path`, `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT, the program and its arguments |
 | `why` | what the bridge said; for a `syscall` that is refused by its arguments, what for; else absent |
-| `error` | the name of the error that the program was told; absent for `proxy`, `bridge` and `path` |
+| `error` | the name of the error that the program got; absent for `proxy`, `bridge` and `path` |
 | `access`, `how` | `read` or `write`; `hidden`, `masked`, `read-only` or `placeholder`; only for `path` |
 | `count` | how often; null for `path`, whose calls are not counted |
 | `field`, `source` | the policy's field that decided, and where its value stands |
@@ -199,8 +201,8 @@ def _call(call: RefusedCall, count: int, context: DenialContext) -> Denial:
 def _opened(names: Sequence[str], context: DenialContext) -> str:
     """What another profile allows besides: calls, and those that are allowed already by other arguments."""
     more, others = ([each for each in names if (each in context.partly) is known] for known in (False, True))
-    said = f"{len(more)} more {'call' if len(more) == 1 else 'calls'}: {', '.join(more)}"
-    return said + (f"; and whatever their arguments are: {', '.join(others)}" if others else "")
+    text = f"{len(more)} more {'call' if len(more) == 1 else 'calls'}: {', '.join(more)}"
+    return text + (f"; and whatever their arguments are: {', '.join(others)}" if others else "")
 
 
 def _socket(call: RefusedCall, name: str, count: int, context: DenialContext) -> Denial:

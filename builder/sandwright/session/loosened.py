@@ -41,10 +41,12 @@ def loosened(
     if all(mine.layers != each.layers for each in others):  # nothing is looser than itself
         ours = here(mine)
         found = loosenings(ours, _resolved(others, here), remote=registry.remote(ours.methods))
-    own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
-    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
-    place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
-    return Loosened(place, digest, tuple(one_line(str(each)) for each in found))
+    project_data = [layer.document.data for layer in policy.layers if layer.kind == "project"]
+    digest = hashlib.sha256(
+        json.dumps(project_data, sort_keys=True).encode("utf-8", "surrogateescape")
+    ).hexdigest()
+    policy_path = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
+    return Loosened(policy_path, digest, tuple(one_line(str(each)) for each in found))
 
 
 def _resolved(

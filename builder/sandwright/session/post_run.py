@@ -1,7 +1,7 @@
-"""What is done when a run has ended: its record goes, and what it left that the host may run is named.
+"""The step after a run: removes its record, reports denials, and names new files that the host may run.
 
-The native launcher executes this program (`post_run_argv`) when nothing of the run is left: so no Python is
-there while the command runs. It runs without site-packages (`-S`), so it imports the standard library and
+The native launcher executes this program (`post_run_argv`) when all processes of the run have ended: no
+Python runs beside the command. It runs without site-packages (`-S`), so it imports the standard library and
 sandwright only.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Do it, and exit with the run's status, whatever happens."""
+    """Report the run, and exit with its status, whatever happens."""
     file, status = Path(sys.argv[2]), int(sys.argv[3])
     try:
         record = decode_record(SessionRecord, file.read_bytes())
@@ -39,7 +39,7 @@ def main() -> None:
     except KeyboardInterrupt:
         pass
     except Exception as fault:  # noqa: BLE001 - the run's status is what counts
-        _say_all([f"what the run left was not looked at: {fault}"], notify)
+        _notify_all([f"what the run left was not looked at: {fault}"], notify)
     finally:
         os._exit(status)
 
@@ -61,15 +61,15 @@ def report_run(
     """
     report, since = record.after, Clock(*record.clock).since()
     ended = RunEnded(status=status, seconds=time.time() - record.began)
-    found = [
+    lines = [
         *_unless_faulty(lambda: _telemetry(record, ended, hosts)),
         *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
         *(absent_guard.end(report.guard) if report.guard else []),
         *_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
     ]
     if report.hint and (status or (status == 0 and report.hint.always)):
-        found.append(report.hint.text)
-    _say_all(found, tell)
+        lines.append(report.hint.text)
+    _notify_all(lines, tell)
 
 
 def _telemetry(record: SessionRecord, ended: RunEnded, hosts: Sequence[RunRefused] | None) -> None:
@@ -100,8 +100,8 @@ def _denials(
         refusals.unlink(missing_ok=True)
 
 
-def _say_all(lines: Iterable[str], tell: Callable[[str], None]) -> None:
-    """Say them, as long as somebody listens."""
+def _notify_all(lines: Iterable[str], tell: Callable[[str], None]) -> None:
+    """Print lines, until standard error is closed."""
     try:
         for line in lines:
             tell(line)

@@ -1,6 +1,6 @@
-"""How the report after a run is started, and what it has to know from the beginning of the run.
+"""Starts the post-run step: its arguments, and the time at which the run began.
 
-A run imports this before its launcher starts, so it is apart from the report itself.
+A run imports this before its launcher starts; `session.post_run` is the step itself, and imports more.
 """
 
 from __future__ import annotations

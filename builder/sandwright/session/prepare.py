@@ -1,4 +1,9 @@
-"""Makes a sandbox ready: reads its policy, tries its method out, renders, and keeps what was rendered."""
+"""Prepares a sandbox: reads its policy, tries its method out, renders, and writes the render cache.
+
+`prepare` has the steps in their order, for a `run` that found no current entry in `session.render_cache`.
+Every question to the host goes through one `inputs.LiveHost`; its recording decides when the rendering is
+stale.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +58,12 @@ if TYPE_CHECKING:
 RENDERED = ".sandbox"
 """Where `sandwright render` writes, beside the policy."""
 
-_PLACE = "\0command"
+_COMMAND_MARK = "\0command"
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 
 
 def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
-    """Make a request's sandbox ready, and keep it for the next time.
+    """Prepare a request's sandbox, and store it in the render cache.
 
     Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
     can't say it or does not work here, a directory that can't be written.
@@ -69,7 +74,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
     if persistent.make(policy, str(Path(request.policy).parent)):
-        return prepare(request, notify)  # what was asked of the host is another thing now
+        return prepare(request, notify)  # directories were made: the answers recorded so far are stale
     resolved = resolved_here(policy, request, inputs)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
@@ -87,12 +92,12 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     directory = store(rendered.artifacts)
     record = _record(resolved, backend, rendered, directory, request=request, policy=policy)
     start = SandboxStart(
-        terminal_argv=_words(backend, directory, terminal=True),
+        terminal_argv=_launcher_argv(backend, directory, terminal=True),
         terminal=backend.terminal,
         proxy=_proxy(resolved, registry.properties(backend.name), inputs),
         needs_bridge=bool(resolved.credentials.shims) and registry.properties(backend.name).shims,
         notes=tuple(_notes(notes, resolved, backend, rendered, inputs)),
-        default_policy="" if request.has_policy() else _instead(policy, request, backend.name),
+        default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
         retired=policy.retired(),
         argv0_override=program.words if program is not None else (),
@@ -101,7 +106,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     prepared = CachedSandbox(
         record=record,
         start=start,
-        argv=_words(backend, directory, terminal=False),
+        argv=_launcher_argv(backend, directory, terminal=False),
         environment=dict(backend.environment(resolved, inputs, notify=notify)),
     )
     _ask_program(inputs)
@@ -127,7 +132,7 @@ def _notes(
 
 
 def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPolicy:
-    """The policy as all layers say it: floor, user, the file named, and this run.
+    """Merge the policy's layers: the managed policy (`FLOOR`), the user's, the project's file, this run's.
 
     `shown` is what messages call the file, by default its whole path.
     """
@@ -150,13 +155,13 @@ def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPol
             "command could write: change into the project's directory"
         )
     below = base([each for each in layers if each.kind != "floor"])
-    own = any(each.policy.image for each in layers)
-    given = given_presets(request.presets, below, image=not own)
-    return MergedPolicy.from_layers([*given, *layers])
+    has_image = any(each.policy.image for each in layers)
+    run_presets = given_presets(request.presets, below, image=not has_image)
+    return MergedPolicy.from_layers([*run_presets, *layers])
 
 
 def _record_search(request: RunRequest, inputs: LiveHost) -> None:
-    """Record where the policy's file was looked for (`places.above`), and who looks."""
+    """Record where the policy's file was looked for (`user_dirs.above`), and who looks."""
     if not request.named:
         for folder in (request.cwd, *ancestors(request.cwd)):
             inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")
@@ -173,12 +178,12 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
     `digest` is that of the policy without them, where that must not have changed.
     """
     if digest and not settings:
-        return _as_looked_at(request, digest)
-    inputs, asked = LiveHost(), copy.copy(request)
+        return _resolved_unchanged(request, digest)
+    inputs, changed = LiveHost(), copy.copy(request)
     if digest:
         _check_unchanged(load(request, inputs), request, digest)
-    asked.settings = [*request.settings, *settings]
-    return resolved_here(load(asked, inputs), asked, inputs)
+    changed.settings = [*request.settings, *settings]
+    return resolved_here(load(changed, inputs), changed, inputs)
 
 
 def resolved_here(
@@ -234,8 +239,8 @@ def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:
     return f"{agent} is this host's, read-only inside: {', '.join(program.paths)}"
 
 
-def _instead(policy: MergedPolicy, request: RunRequest, method: str) -> str:
-    """What to say of a run without a policy's file: what holds, and how to keep it."""
+def _default_policy_note(policy: MergedPolicy, request: RunRequest, method: str) -> str:
+    """The note of a run without a sandbox.yaml: which presets hold, and which command writes a policy."""
     below = base([each for each in policy.layers if each.kind not in ("floor", "run")])
     names = request.presets or list(below)
     agents = [name.removeprefix("agent-") for name in names if name.startswith("agent-")]
@@ -259,14 +264,14 @@ def chosen(
     refused: list[str] = []
     for name in methods:
         earlier = len(refused)
-        for own in registry.tried(name, resolved):
-            backend = registry.backend(own)
+        for variant in registry.tried(name, resolved):
+            backend = registry.backend(variant)
             found = preflights.known(backend, host)
             inputs.ask_all(preflights.questions(found, backend, host))
             if found.ready:
                 why = f" ({'; '.join(refused)})" if refused else ""
                 notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
-                weaker = registry.find(own)[2].fallback
+                weaker = registry.find(variant)[2].fallback
                 return backend, [*notes, *([f"{name}: {weaker} ({refused[earlier]})"] if weaker else [])]
             refused.append(found.describe())
     raise HostError(*refused)
@@ -349,18 +354,18 @@ def _placeholders(resolved: ResolvedPolicy, properties: Properties) -> tuple[str
     return tuple(each.path for each in mount_plan(resolved, root=properties.root).placeholders)
 
 
-def _words(backend: Backend, directory: Path, *, terminal: bool) -> tuple[str, ...]:
-    """The words before the command."""
-    words = backend.wrap(directory, [_PLACE], terminal=terminal)
-    if words[-1:] != (_PLACE,) or _PLACE in words[:-1]:
+def _launcher_argv(backend: Backend, directory: Path, *, terminal: bool) -> tuple[str, ...]:
+    """The launcher's arguments, without the command behind them."""
+    words = backend.wrap(directory, [_COMMAND_MARK], terminal=terminal)
+    if words[-1:] != (_COMMAND_MARK,) or _COMMAND_MARK in words[:-1]:
         raise UsageError(f"the method {backend.name} does not put the command last")
     return tuple(words[:-1])
 
 
 def _policy_digest(policy: MergedPolicy) -> str:
-    """Of the layers' data, in their order: what the policy says, however it is spelled."""
-    said = json.dumps([[layer.kind, layer.document.data] for layer in policy.layers], sort_keys=True)
-    return f"sha256:{hashlib.sha256(said.encode('utf-8', 'surrogateescape')).hexdigest()}"
+    """The SHA-256 of the layers' data in their order, so that spelling and comments don't count."""
+    encoded = json.dumps([[layer.kind, layer.document.data] for layer in policy.layers], sort_keys=True)
+    return f"sha256:{hashlib.sha256(encoded.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
@@ -370,21 +375,21 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> Enforced:
         each.use.feature.removeprefix("resources.") for each in rendered.findings if each.kind == "left-out"
     }
     limits = resolved.resources
-    given = {name: getattr(limits, name) for name in ("memory", "cpus", "pids", "files", "time")}
+    set_limits = {name: getattr(limits, name) for name in ("memory", "cpus", "pids", "files", "time")}
     return Enforced(
         network=resolved.network.mode,
         write=tuple(rule.path for rule in rules if rule.kind == "write"),
         denied=sum(rule.kind == "deny" for rule in rules),
         seccomp=resolved.process.seccomp,
         privileged=resolved.process.sandbox_root,
-        limits={name: value for name, value in given.items() if value is not None and name not in unset},
+        limits={name: value for name, value in set_limits.items() if value is not None and name not in unset},
         degraded=tuple(each.use.feature for each in rendered.findings if each.kind in ("partly", "degraded")),
         stricter=tuple(each.use.feature for each in rendered.findings if each.kind == "stricter"),
     )
 
 
-def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
-    """The policy once more. Raise IntegrityError when its digest is not that of what was looked at."""
+def _resolved_unchanged(request: RunRequest, digest: str) -> ResolvedPolicy:
+    """Load and resolve the policy again. Raise IntegrityError when its digest is not `digest`."""
     inputs = LiveHost()
     policy = load(request, inputs)
     _check_unchanged(policy, request, digest)
@@ -404,7 +409,7 @@ def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) 
     """
     from sandwright.bridge.start import serve  # noqa: PLC0415 - few sessions have one
 
-    return stack.enter_context(serve(_as_looked_at(request, digest)))
+    return stack.enter_context(serve(_resolved_unchanged(request, digest)))
 
 
 def _ask_program(inputs: LiveHost) -> None:

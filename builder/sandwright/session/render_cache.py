@@ -1,8 +1,9 @@
-"""What was rendered before, and whether it still holds.
+"""The render cache: entries of earlier renderings, and whether each is still current.
 
-An entry for each kind of request holds what was made for it, and every question to this machine that decided
-it, with its answer. While all answers are the same, rendering would give the same, and is left out. The
-native front reads the same entries (docs/front.md): Python looks here for runs that it has to attend.
+An entry belongs to a request (`RunRequest.identity`). It holds the prepared sandbox and the fingerprint:
+every question to this machine that decided the rendering, with its answer. While all answers are the same,
+rendering would give the same bytes, and is skipped. The native command reads the same entries
+(docs/front.md). Python looks here for the runs that it has to attend, such as those with options or a proxy.
 
 The first line of an entry is the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after
 that line (`cache_key`). An entry with any other first line is not used.
@@ -103,7 +104,7 @@ def cache_path(identity: list[str]) -> str:
 
 
 def find(identity: list[str]) -> CachedSandbox | None:
-    """What was made for a request, if it still holds and this user's key authenticates it."""
+    """The cached sandbox of a request, if it is current and this user's key authenticates the entry."""
     entry = _current(identity)
     try:
         return None if entry is None else _sandbox(entry)
@@ -112,7 +113,7 @@ def find(identity: list[str]) -> CachedSandbox | None:
 
 
 def is_current(identity: list[str]) -> bool:
-    """Whether what was made for a request still holds."""
+    """Whether the entry of a request is current."""
     return _current(identity) is not None
 
 
@@ -130,7 +131,7 @@ def _current(identity: list[str]) -> CacheEntry | None:
 
 
 def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> None:
-    """Keep what was made, if there is a key. Raise HostError when it can't be written.
+    """Write the entry of a request, if there is a key. Raise HostError when it can't be written.
 
     `trusted`: the user's approval of it is recorded.
     """
@@ -155,13 +156,13 @@ def _sandbox(entry: CacheEntry) -> CachedSandbox:
 
 
 def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> CacheEntry:
-    asking = LiveHost()
-    asking.ask_all(("artifact", path) for path, _ in prepared.artifacts())
+    artifact_stamps = LiveHost()
+    artifact_stamps.ask_all(("artifact", path) for path, _ in prepared.artifacts())
     report, sessions = prepared.record.after, state.directory()
     scope = report.scope
     return CacheEntry(
         method=prepared.method,
-        questions=question_words([*recording, *asking.recording()]),
+        questions=question_words([*recording, *artifact_stamps.recording()]),
         attended=not (prepared.runs_alone and trusted) or bool(scope.absent),
         excepted=("git", *AGENTS),
         said=tuple(map(one_line, prepared.said())),

@@ -1,4 +1,7 @@
-"""The directories of rendered artifacts in the cache: named by content, bounded in number and size.
+"""Stores rendered artifacts in the cache: a directory for each rendering, named by its content.
+
+Number and size are bounded: `sweep` removes the oldest. The entries that name these directories are those of
+`session.render_cache`.
 
 Directories share one copy of each native program by hard links, so a further policy costs some kilobytes.
 """

@@ -1,7 +1,8 @@
 """Runs a command in the sandbox of a policy, from the request to the exit status.
 
-Where the method's launcher is native, and nothing has to run beside it, this process becomes the launcher,
-which executes `post_run` at the end. Otherwise `supervise` waits for it.
+`run` gets the sandbox from the render cache or from `session.prepare`. If the launcher is native (a C
+program) and needs no proxy, bridge or telemetry in this process, this process executes it, and it executes
+`post_run` at the end. Otherwise `supervise` starts the launcher and waits for it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
     """Run the request's command; give its exit status, unless this process becomes the launcher.
 
     128 + n says that signal n ended it, 124 that its time was up, 125 that its launcher could not start it
-    as it was rendered, and said so. `notify` is told what a person should know before it starts. Raise
+    as it was rendered, and said so. `notify` gets the warnings and notes, a line each. Raise
     SandwrightError when nothing was started.
     """
     if not request.argv:
@@ -62,7 +63,7 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
 
 
 def report_start(prepared: CachedSandbox, notify: Callable[[str], None]) -> None:
-    """Say what a person should know before a sandbox starts."""
+    """Print the warnings and notes that come before a start."""
     loosened = prepared.start.loosened.line()
     # Loading a policy warns of retired names: a cached sandbox loads none.
     notes = prepared.start.notes if prepared.fresh else prepared.start.retired
@@ -72,7 +73,7 @@ def report_start(prepared: CachedSandbox, notify: Callable[[str], None]) -> None
 
 
 def _opened(path: str) -> AuditLog | None:
-    """The audit log, open before anything of it can be changed from inside. Raise UsageError, HostError."""
+    """Open the audit log, before a sandbox could change the path. Raise UsageError, HostError."""
     if not path:
         return None
     from sandwright.session.audit import AuditLog  # noqa: PLC0415 - costs milliseconds, and few runs have one
@@ -81,35 +82,35 @@ def _opened(path: str) -> AuditLog | None:
 
 
 def _check(request: RunRequest, prepared: CachedSandbox, log: AuditLog | None) -> None:
-    """Raise UsageError for what the request wants and can't have."""
+    """Raise UsageError for options that this sandbox cannot honour."""
     if log is not None:
-        _check_kept_away(prepared, log)
-        _check_apart("the audit log", log.path, prepared)
+        _check_enforces(prepared, log)
+        _check_not_writable("the audit log", log.path, prepared)
     for what, path in (("--denials", request.denials), ("--telemetry", request.telemetry)):
         if path:
-            _check_apart(what, path, prepared)
+            _check_not_writable(what, path, prepared)
     if request.explained:
         _check_explained(prepared)
     _check_visible(request.argv[0], prepared.record.after.scope)
 
 
-def _check_kept_away(prepared: CachedSandbox, log: AuditLog) -> None:
-    """Raise UsageError where nobody is kept away from the log."""
+def _check_enforces(prepared: CachedSandbox, log: AuditLog) -> None:
+    """Raise UsageError for a method that enforces nothing, and so does not protect the log."""
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - only for a log
 
     if not declaration(prepared.method).enforces:
         raise UsageError(f"{prepared.method} keeps nobody away from the audit log {log.path}")
 
 
-def _check_apart(what: str, path: str, prepared: CachedSandbox) -> None:
-    """Raise UsageError for a file that the sandbox could put something else in the place of."""
+def _check_not_writable(what: str, path: str, prepared: CachedSandbox) -> None:
+    """Raise UsageError for a file in a directory that the sandbox may write."""
     for root in prepared.record.after.scope.roots:
         if f"{path}/".startswith(f"{root.rstrip('/')}/"):
             raise UsageError(f"{what} {path} is in {root}, which the sandbox may write")
 
 
 def _check_explained(prepared: CachedSandbox) -> None:
-    """Raise UsageError where the method can't tell which paths are refused."""
+    """Raise UsageError where the method cannot report denied paths."""
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs ask for it
 
     if why := declaration(prepared.method).why_unreported("paths"):
@@ -131,9 +132,9 @@ def _check_visible(program: str, scope: ScanScope) -> None:
 
 
 def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambda _: None) -> CachedSandbox:
-    """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError.
+    """The sandbox of a request, from the render cache or rendered now. Raise SandwrightError.
 
-    What changes while it is rendered, as sockets of other programs do, has it rendered once more.
+    It is rendered once more if the host changed meanwhile, as when another program makes a socket.
     """
     found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
@@ -146,7 +147,7 @@ def prepare_or_cached(request: RunRequest, notify: Callable[[str], None] = lambd
 
 
 def _as_rendered(prepared: CachedSandbox) -> bool:
-    """Whether the artifacts are still what they were."""
+    """Whether the artifacts on disk have the recorded digests."""
     try:
         return all(render_cache.digest(path) == digest for path, digest in prepared.artifacts())
     except OSError:

@@ -90,8 +90,8 @@ def require(loosened: Loosened, *, word: bool = False) -> None:
 
     `word`: it is given for this run.
     """
-    given = word or os.environ.get(VARIABLE) in ("1", loosened.digest)
-    if not loosened.allows or given or _recorded(loosened):
+    approved = word or os.environ.get(VARIABLE) in ("1", loosened.digest)
+    if not loosened.allows or approved or _recorded(loosened):
         return
 
     raise UsageError(

@@ -54,22 +54,22 @@ static char *entry_at(int above, const char *name)
            : S_ISFIFO(status.st_mode) ? "p" : "c";
 }
 
-static void ask_entries(const struct strv *asked, struct strv *found)
+static void ask_entries(const struct strv *subject, struct strv *found)
 {
-    int directory = open(asked->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (size_t index = 1; index < asked->count; index++)
-        strv_push(found, entry_at(directory, asked->at[index]));
+    int directory = open(subject->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t index = 1; index < subject->count; index++)
+        strv_push(found, entry_at(directory, subject->at[index]));
     close(directory);
 }
 
-static void ask_content(const struct strv *asked, struct strv *found)
+static void ask_content(const struct strv *subject, struct strv *found)
 {
     static char content[SMALL];
     struct stat status;
     size_t end = 0;
     ssize_t got = 1;
-    int file = open(asked->at[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && !is_placeholder(AT_FDCWD, asked->at[0], &status)) {
+    int file = open(subject->at[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && !is_placeholder(AT_FDCWD, subject->at[0], &status)) {
         while (end < SMALL && (got = read(file, content + end, SMALL - end)) > 0)
             end += (size_t)got;
         if (got >= 0) {
@@ -80,64 +80,64 @@ static void ask_content(const struct strv *asked, struct strv *found)
     close(file);
 }
 
-static void ask_groups(const struct strv *asked, struct strv *found)
+static void ask_groups(const struct strv *subject, struct strv *found)
 {
     gid_t groups[1 << 16];
     int count = getgroups(sizeof groups / sizeof *groups, groups);
     strv_push(found, xasprintf("%u", getuid()));
     strv_push(found, xasprintf("%u", getgid()));
-    for (int index = 0; asked->count == 1 && index < count; index++)
+    for (int index = 0; subject->count == 1 && index < count; index++)
         strv_push(found, xasprintf("%u", groups[index]));
 }
 
-static void ask_index(const struct strv *asked, struct strv *found)
+static void ask_index(const struct strv *subject, struct strv *found)
 {
     struct stat status;
     size_t length;
-    bool regular = stat(asked->at[0], &status) == 0 && S_ISREG(status.st_mode);
-    char *content = regular ? read_file(AT_FDCWD, asked->at[0], LARGE, &length) : NULL;
+    bool regular = stat(subject->at[0], &status) == 0 && S_ISREG(status.st_mode);
+    char *content = regular ? read_file(AT_FDCWD, subject->at[0], LARGE, &length) : NULL;
     if (content != NULL && length > 0) /* the mode of an entry that is another repository: 160000 */
         strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL ? "none" : sha256_hex(content, length));
 }
 
-static void ask_listing(const struct strv *asked, struct strv *found)
+static void ask_listing(const struct strv *subject, struct strv *found)
 {
-    DIR *entries = open_directory(AT_FDCWD, asked->at[0]);
+    DIR *entries = open_directory(AT_FDCWD, subject->at[0]);
     for (struct dirent *each; (each = next_entry(entries)) != NULL;)
         strv_push(found, xasprintf("%s%s", each->d_name, each->d_type == DT_DIR ? "/" : ""));
 }
 
-static void ask_memory(const struct strv *asked, struct strv *found)
+static void ask_memory(const struct strv *subject, struct strv *found)
 {
     struct sysinfo machine;
-    if (asked->count == 1 && sysinfo(&machine) == 0)
+    if (subject->count == 1 && sysinfo(&machine) == 0)
         strv_push(found, xasprintf("%llu", (unsigned long long)machine.totalram * machine.mem_unit >> 20 << 20));
 }
 
 /* `left`: directories and entries; beyond them there is no answer. */
-static void find_nested(const char *directory, int depth, const struct strv *asked, struct strv *found, int left[2])
+static void find_nested(const char *directory, int depth, const struct strv *subject, struct strv *found, int left[2])
 {
     static const char closed[] = "/.git/.hg/.jj/.sl/.svn/.bzr/";
     struct stat status;
-    DIR *entries = open_directory(AT_FDCWD, xasprintf("%s/%s", asked->at[0], directory));
+    DIR *entries = open_directory(AT_FDCWD, xasprintf("%s/%s", subject->at[0], directory));
     left[0]--;
     for (struct dirent *each; (each = next_entry(entries)) != NULL && left[0] >= 0 && left[1]-- > 0;) {
         size_t length = strlen(each->d_name);
-        for (size_t index = 1; index < asked->count; index++) {
-            const char *name = asked->at[index];
+        for (size_t index = 1; index < subject->count; index++) {
+            const char *name = subject->at[index];
             char *path = strncmp(name, each->d_name, length) == 0 ? xasprintf("%s%s", directory, name) : NULL;
-            if (path != NULL && (name[length] == '\0' || (name[length] == '/' && lstat(xasprintf("%s/%s", asked->at[0], path), &status) == 0)))
+            if (path != NULL && (name[length] == '\0' || (name[length] == '/' && lstat(xasprintf("%s/%s", subject->at[0], path), &status) == 0)))
                 strv_push(found, path);
         }
         if (depth < DEPTH && each->d_type == DT_DIR && strstr(closed, xasprintf("/%s/", each->d_name)) == NULL)
-            find_nested(xasprintf("%s%s/", directory, each->d_name), depth + 1, asked, found, left);
+            find_nested(xasprintf("%s%s/", directory, each->d_name), depth + 1, subject, found, left);
     }
 }
 
-static void ask_nested(const struct strv *asked, struct strv *found)
+static void ask_nested(const struct strv *subject, struct strv *found)
 {
     int left[] = {MOST_DIRECTORIES, MOST_ENTRIES};
-    find_nested("", 0, asked, found, left);
+    find_nested("", 0, subject, found, left);
     if (left[0] < 0 || left[1] <= 0)
         strv_push(found, "");
 }
@@ -154,7 +154,7 @@ static bool is_shown(const char *path, const struct strv *marks)
 }
 
 /* Sockets that listen, and those of datagrams, by their canonical paths (proc(5), /proc/net/unix) */
-static void ask_sockets(const struct strv *asked, struct strv *found)
+static void ask_sockets(const struct strv *subject, struct strv *found)
 {
     char flags[9], type[9], *line, *rest = read_file(AT_FDCWD, "/proc/net/unix", LARGE, NULL);
     while ((line = strsep(&rest, "\r\n")) != NULL) {
@@ -166,7 +166,7 @@ static void ask_sockets(const struct strv *asked, struct strv *found)
         *slash = '\0';
         char *folder = realpath(line[at] == '\0' ? "/" : line + at, NULL);
         char *path = folder == NULL ? "" : xasprintf("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, slash + 1);
-        if (folder != NULL && is_shown(path, asked) && !strv_contains(found, path))
+        if (folder != NULL && is_shown(path, subject) && !strv_contains(found, path))
             strv_push(found, path);
     }
 }
@@ -184,31 +184,31 @@ static void add_status(const char *path, int flags, size_t from, size_t to, stru
         strv_push(found, xasprintf("%llu", numbers[index]));
 }
 
-static void ask_artifact(const struct strv *asked, struct strv *found)
+static void ask_artifact(const struct strv *subject, struct strv *found)
 {
-    add_status(asked->at[0], AT_SYMLINK_NOFOLLOW, 1, 8, found);
+    add_status(subject->at[0], AT_SYMLINK_NOFOLLOW, 1, 8, found);
 }
 
-static void ask_stamp(const struct strv *asked, struct strv *found)
+static void ask_stamp(const struct strv *subject, struct strv *found)
 {
-    add_status(asked->at[0], 0, 1, 9, found);
+    add_status(subject->at[0], 0, 1, 9, found);
 }
 
-static void ask_status(const struct strv *asked, struct strv *found)
+static void ask_status(const struct strv *subject, struct strv *found)
 {
-    for (size_t index = 0; index < asked->count; index++) {
+    for (size_t index = 0; index < subject->count; index++) {
         struct strv each = {0};
-        add_status(asked->at[index], AT_SYMLINK_NOFOLLOW, 0, 5, &each);
+        add_status(subject->at[index], AT_SYMLINK_NOFOLLOW, 0, 5, &each);
         char **at = each.at;
         strv_push(found, each.count == 0 ? "" : xasprintf("%s,%s,%s,%s,%s", at[0], at[1], at[2], at[3], at[4]));
     }
 }
 
-static void ask_tree(const struct strv *asked, struct strv *found)
+static void ask_tree(const struct strv *subject, struct strv *found)
 {
     uint64_t count = 0, sum = 0;
-    for (size_t index = 0; index < asked->count; index++) {
-        DIR *entries = open_directory(AT_FDCWD, asked->at[index]);
+    for (size_t index = 0; index < subject->count; index++) {
+        DIR *entries = open_directory(AT_FDCWD, subject->at[index]);
         count += entries == NULL ? 1ULL << 32 : 0;
         for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
             struct stat status;
@@ -224,15 +224,15 @@ static void ask_tree(const struct strv *asked, struct strv *found)
     strv_push(found, xasprintf("%llu", (unsigned long long)sum));
 }
 
-static void ask_variable(const struct strv *asked, struct strv *found)
+static void ask_variable(const struct strv *subject, struct strv *found)
 {
-    for (size_t index = 0; index < asked->count; index++)
-        strv_push(found, getenv(asked->at[index]) == NULL ? "" : xasprintf("=%s", getenv(asked->at[index])));
+    for (size_t index = 0; index < subject->count; index++)
+        strv_push(found, getenv(subject->at[index]) == NULL ? "" : xasprintf("=%s", getenv(subject->at[index])));
 }
 
 static const struct {
     const char *name;
-    void (*ask)(const struct strv *asked, struct strv *found);
+    void (*ask)(const struct strv *subject, struct strv *found);
     bool ordered; /* else no answer has a word twice */
 } KINDS[] = {
     {"artifact", ask_artifact, true}, {"content", ask_content, true}, {"entries", ask_entries, true}, {"groups", ask_groups, true},
@@ -265,13 +265,13 @@ static bool take_words(const struct strv *from, size_t *at, struct strv *words)
 bool questions_hold(const struct strv *questions)
 {
     for (size_t at = 0, kind; at < questions->count;) {
-        struct strv asked, answer, found = {0};
+        struct strv subject, answer, found = {0};
         const char *name = questions->at[at++];
         for (kind = 0; kind < KIND_COUNT && strcmp(KINDS[kind].name, name) != 0;)
             kind++;
-        if (kind == KIND_COUNT || !take_words(questions, &at, &asked) || asked.count == 0 || !take_words(questions, &at, &answer))
+        if (kind == KIND_COUNT || !take_words(questions, &at, &subject) || subject.count == 0 || !take_words(questions, &at, &answer))
             return false;
-        KINDS[kind].ask(&asked, &found);
+        KINDS[kind].ask(&subject, &found);
         if (!same_words(&found, &answer, KINDS[kind].ordered))
             return false;
     }

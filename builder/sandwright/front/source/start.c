@@ -15,7 +15,7 @@ enum { KEY = 32, BLOCK = 64, HEX = 64, MOST = 1 << 24, CANNOT = 126, SET_BACK = 
 #define VERSION "1" /* of entries, and of the questions in them (request.py) */
 #define INTERPRETER "sandwright-interpreter" /* its first line names the interpreter, as the installer wrote it */
 
-static char **given;              /* our own words */
+static char **arguments;          /* our own words */
 static const char *home, *folder = ""; /* of this program's file */
 
 /* Becomes Python with the words that were given. */
@@ -29,7 +29,7 @@ void become_python(void)
     char *const first[] = {python, "-E", "-P", file};
     for (size_t index = 0; index < 4; index++)
         strv_push(&words, first[index]);
-    for (char **each = given + 1; *each != NULL; each++)
+    for (char **each = arguments + 1; *each != NULL; each++)
         strv_push(&words, *each);
     execv(python, words.at);
     dprintf(STDERR_FILENO, "sandwright: %s, which %s names, can't be started: %s\n", python, file, strerror(errno));
@@ -210,23 +210,23 @@ static bool is_of(const char *session, const struct entry *entry)
 static _Noreturn void end(size_t count)
 {
     struct entry entry;
-    char *record = given[count - 2], *denials = xasprintf("%.*s.denials", (int)strlen(record) - (int)strlen(".json"), record);
-    long long began = atoll(given[3]), since = now_in(CLOCK_REALTIME_COARSE) - (now_in(CLOCK_MONOTONIC) - atoll(given[4]));
-    int status = atoi(given[count - 1]);
-    if (access(denials, F_OK) != 0 && home != NULL && read_entry(given[2], &entry) && entry.known != NULL &&
+    char *record = arguments[count - 2], *denials = xasprintf("%.*s.denials", (int)strlen(record) - (int)strlen(".json"), record);
+    long long began = atoll(arguments[3]), since = now_in(CLOCK_REALTIME_COARSE) - (now_in(CLOCK_MONOTONIC) - atoll(arguments[4]));
+    int status = atoi(arguments[count - 1]);
+    if (access(denials, F_OK) != 0 && home != NULL && read_entry(arguments[2], &entry) && entry.known != NULL &&
         is_of(record, &entry)) {
         if (nothing_to_report(&entry, since < began - SET_BACK ? since : began)) {
             unlink(record);
             _exit(status);
         }
     }
-    execv(given[5], given + 5);
+    execv(arguments[5], arguments + 5);
     _exit(status);
 }
 
 int main(int count, char **words)
 {
-    given = words;
+    arguments = words;
     folder = own_directory();
     home = getenv("HOME") != NULL && *getenv("HOME") == '/' ? getenv("HOME") : NULL;
     if (count > 8 && strcmp(words[1], "--after") == 0)

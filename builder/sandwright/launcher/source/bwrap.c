@@ -29,21 +29,21 @@ static const char INIT[] = "/dev/.sandwright-init";
 
 static const char *program;
 static char *typed;             /* the command's first word, as it was given */
-static struct strv given;      /* further arguments: the environment */
+static struct strv extra_args;  /* further arguments: the environment */
 static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
 static int stop_fd[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
 static bool released, ran, refused, once_more, walled;
-static char said[4096];         /* what bubblewrap told since the last line */
-static size_t said_length;
+static char status_text[4096];  /* of bubblewrap (--json-status-fd), since the last line */
+static size_t status_length;
 
 static void lay_over(const char *artifact, const char *place, const struct run *run)
 {
     char *const bind[] = {"--ro-bind", xasprintf("%s/%s", run->directory, artifact), (char *)place};
     if (place != NULL)
-        strv_extend(&given, &(struct strv){(char **)bind, 3});
+        strv_extend(&extra_args, &(struct strv){(char **)bind, 3});
 }
 
 static char *inside_program(const struct run *run)
@@ -61,16 +61,16 @@ static void bwrap_check(struct run *run)
     for (size_t index = 0; index < run->passed.count; index++) {
         char *name = xasprintf("%s", run->passed.at[index]), *value = strchr(name, '=');
         *value = '\0';
-        strv_push(&given, "--setenv");
-        strv_push(&given, name);
-        strv_push(&given, value + 1);
+        strv_push(&extra_args, "--setenv");
+        strv_push(&extra_args, name);
+        strv_push(&extra_args, value + 1);
     }
     /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
     char *const first_bind[] = {"--as-pid-1", "--ro-bind", inside_program(run), (char *)INIT};
-    strv_extend(&given, &(struct strv){(char **)first_bind, 4});
+    strv_extend(&extra_args, &(struct strv){(char **)first_bind, 4});
     const char *stop_word = run->terminal ? xasprintf("%d", STOP_FD) : "-";
     if (has_kernel(run))
-        vm_command(run, &given, INIT, stop_word, xasprintf("%d", GUEST), vm_ports_wanted(run) ? xasprintf("%d", GUEST + 1) : "-");
+        vm_command(run, &extra_args, INIT, stop_word, xasprintf("%d", GUEST), vm_ports_wanted(run) ? xasprintf("%d", GUEST + 1) : "-");
     else
         init_command(run, INIT, stop_word);
     if (run->plan.shims.enabled) {
@@ -80,8 +80,8 @@ static void bwrap_check(struct run *run)
         if (run->plan.shims.loopback)
             put_before(run, (char *[]){(char *)INIT}, 1);
         char *const bind[] = {"--ro-bind", (char *)run->document.shims, (char *)shims_place(run), "--setenv", "PATH"};
-        strv_extend(&given, &(struct strv){(char **)bind, 5});
-        strv_push(&given, xasprintf("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
+        strv_extend(&extra_args, &(struct strv){(char **)bind, 5});
+        strv_push(&extra_args, xasprintf("%s/bin:%s", shims_place(run), run->plan.shims.search != NULL ? run->plan.shims.search : path));
     }
     if (!has_kernel(run)) {
         lay_over("resolv.conf", run->plan.names.resolver_place, run);
@@ -158,8 +158,8 @@ static _Noreturn void become(struct run *run, bool tries)
 {
     struct strv all = {0};
     struct bytes settings = {0};
-    for (size_t index = 0; index < given.count; index++)
-        bytes_add(&settings, given.at[index], strlen(given.at[index]) + 1);
+    for (size_t index = 0; index < extra_args.count; index++)
+        bytes_add(&settings, extra_args.at[index], strlen(extra_args.at[index]) + 1);
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), memory_file("settings", settings.at, settings.end),
                    !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),
@@ -283,11 +283,11 @@ static void let_go(struct run *run)
 static void hear(struct run *run)
 {
     ssize_t got = 0;
-    while (said_length < sizeof said - 1 && (got = read(says[0], said + said_length, sizeof said - 1 - said_length)) > 0)
-        said_length += (size_t)got;
-    said[said_length] = '\0';
-    char *process = strstr(said, "\"child-pid\": ");
-    ran = ran || strstr(said, "\"exit-code\": ") != NULL;
+    while (status_length < sizeof status_text - 1 && (got = read(says[0], status_text + status_length, sizeof status_text - 1 - status_length)) > 0)
+        status_length += (size_t)got;
+    status_text[status_length] = '\0';
+    char *process = strstr(status_text, "\"child-pid\": ");
+    ran = ran || strstr(status_text, "\"exit-code\": ") != NULL;
     if (process != NULL && first == 0 && strchr(process, '\n') != NULL)
         hold(run, (pid_t)strtol(process + strlen("\"child-pid\": "), NULL, 10));
     if (got == 0 && run->wakes == says[0])
@@ -361,7 +361,7 @@ static bool bwrap_again(struct run *run)
     first = 0;
     first_handle = -1;
     released = ran = once_more = false;
-    said_length = 0;
+    status_length = 0;
     bwrap_prepare(run);
     return true;
 }

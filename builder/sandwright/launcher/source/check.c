@@ -1,4 +1,4 @@
-/* Refuses to run where something is not as it was when the plan was rendered. */
+/* Checks the host against the plan before a start: artifacts by digest, paths, descriptors, programs. A difference ends it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
@@ -34,17 +34,17 @@ void check_descriptors(struct run *run)
 {
     struct stat status;
     struct rlimit files;
-    const int kept[] = {run->artifacts, channel(run)};
+    const int preserved[] = {run->artifacts, channel(run)};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < LEAST_FILES)
         die("only %d files may be open here, and a sandbox needs %d: raise the limit (ulimit -n %d)", (int)files.rlim_cur,
                LEAST_FILES, LEAST_FILES);
     for (int file = 0; file < 3; file++)
         if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode))
             die("standard input or output is a directory");
-    close_others(kept, sizeof kept / sizeof *kept);
-    for (size_t index = 0; index < sizeof kept / sizeof *kept; index++)
-        if (kept[index] >= 0)
-            fcntl(kept[index], F_SETFD, FD_CLOEXEC);
+    close_others(preserved, sizeof preserved / sizeof *preserved);
+    for (size_t index = 0; index < sizeof preserved / sizeof *preserved; index++)
+        if (preserved[index] >= 0)
+            fcntl(preserved[index], F_SETFD, FD_CLOEXEC);
 }
 
 static bool is_below(const char *path, const char *above)
@@ -106,8 +106,8 @@ static bool is_plantable(const struct run *run, const char *path, const char *re
 /* Programs are taken from directories that no sandbox can write. The command gets PATH as it was given. */
 void check_path(struct run *run)
 {
-    const char *given = getenv("PATH");
-    char *search = xasprintf("%s", given == NULL || *given == '\0' ? "/usr/local/bin:/usr/bin:/bin" : given), *part;
+    const char *caller_path = getenv("PATH");
+    char *search = xasprintf("%s", caller_path == NULL || *caller_path == '\0' ? "/usr/local/bin:/usr/bin:/bin" : caller_path), *part;
     char real[PATH_MAX], *path = xasprintf("%s", "");
     while ((part = strsep(&search, ":")) != NULL) {
         struct stat status;
@@ -118,9 +118,9 @@ void check_path(struct run *run)
     }
     if (*path == '\0')
         die("every directory of PATH can be written by the sandbox, or is below a sandbox.yaml");
-    run->given_path = given == NULL ? "" : xasprintf("%s", given);
+    run->given_path = caller_path == NULL ? "" : xasprintf("%s", caller_path);
     run->path = path;
-    if (given != NULL && setenv("PATH", path, 1) != 0)
+    if (caller_path != NULL && setenv("PATH", path, 1) != 0)
         die("there is no memory");
 }
 

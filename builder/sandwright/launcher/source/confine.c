@@ -1,6 +1,6 @@
-/* The filters of what is about to run, with a listener that goes to the supervisor outside (notify.c): refusals are asked,
- * and connect(2) where the supervisor connects.
- * It is done by the first program inside bubblewrap (init/source/main.c), and by the child itself under landlock and `user`. */
+/* Installs the seccomp filters of the process that executes the command, and sends their listener to the supervisor (notify.c).
+ * What the filter denies becomes a notification, so that the supervisor counts it; so does connect(2) where the supervisor
+ * makes the connections. The first program inside bubblewrap (init/source/main.c) calls it, under landlock and `user` the child. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

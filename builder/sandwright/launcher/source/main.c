@@ -1,5 +1,5 @@
 /* launch [--run DESCRIPTOR] COMMAND [ARGUMENT ...]: the launcher (run_document.h).
- * launch --uncover: removes what runs left in the project that were killed. */
+ * launch --uncover: removes the placeholders that killed runs left in the project. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

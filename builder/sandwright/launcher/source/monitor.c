@@ -1,4 +1,4 @@
-/* The monitor: makes what the run needs, starts the child, sees it through and cleans up. */
+/* The monitor, the launcher's child: makes placeholders, starts the sandbox, forwards signals, keeps the time limit, cleans up. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/prctl.h>
@@ -13,12 +13,12 @@
 
 enum { PATIENCE = 2000, GRACE = 10000, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
 
-static struct run *kept;
+static struct run *current;
 static void may_give_up(void);
 static struct launcher_link launcher = {.socket = -1, .may_give_up = may_give_up};
 static int children = -1, timer = -1;
 static bool late, began;       /* the time; the child */
-static bool stop_told;         /* and the launcher hasn't said that it goes on */
+static bool stop_sent;         /* and the launcher hasn't said that it goes on */
 static int watched;            /* what the watch said at its end, where that decides */
 static long patience, grace, last; /* until when, 0 without; `last`: for the child, since it was ended */
 
@@ -32,16 +32,16 @@ static void tell(int kind, int value)
 /* Once until the launcher goes on: a command could fill the socket, and what it is told last is the status. */
 void tell_stopped(void)
 {
-    if (!stop_told && kept->terminal)
+    if (!stop_sent && current->terminal)
         tell(STOPPED, 0);
-    stop_told = true;
+    stop_sent = true;
 }
 
 static _Noreturn void tell_status(int status)
 {
     tell(STATUS, status);
     if (launcher_there())
-        kill(kept->launcher, SIGCONT); /* if it has stopped, whoever waits for it would wait for ever */
+        kill(current->launcher, SIGCONT); /* if it has stopped, whoever waits for it would wait for ever */
     _exit(status);
 }
 
@@ -49,8 +49,8 @@ static void ended_watch(struct run *run)
 {
     struct watch *watch = run->watch;
     run->watch = NULL;
-    int said = watch == NULL ? 0 : watch_end(watch);
-    watched = watched != 0 ? watched : said;
+    int result = watch == NULL ? 0 : watch_end(watch);
+    watched = watched != 0 ? watched : result;
 }
 
 static void kill_child(struct run *run)
@@ -73,12 +73,12 @@ static _Noreturn void end_monitor(int status)
 {
     leave = tell_status;
     launcher.prepares = false;
-    kill_child(kept);
-    ended_watch(kept);
-    bool all = kept->over || end_descendants();
-    if (kept->method->clean != NULL)
-        kept->method->clean(kept);
-    remove_placeholders(kept, launcher.gone || status == NOT_RUN);
+    kill_child(current);
+    ended_watch(current);
+    bool all = current->over || end_descendants();
+    if (current->method->clean != NULL)
+        current->method->clean(current);
+    remove_placeholders(current, launcher.gone || status == NOT_RUN);
     if (!all)
         warn("not all processes of the run could be ended");
     if (late)
@@ -90,8 +90,8 @@ static _Noreturn void end_monitor(int status)
 static bool ended_child(struct run *run, int *status)
 {
     siginfo_t info;
-    struct signalfd_siginfo told;
-    while (read(children, &told, sizeof told) > 0)
+    struct signalfd_siginfo received;
+    while (read(children, &received, sizeof received) > 0)
         ;
     while (info.si_pid = 0, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
         if (info.si_pid == run->child || (run->watch != NULL && info.si_pid == run->watch->process))
@@ -109,7 +109,7 @@ static void take_signal(int number)
     patience = milliseconds() + PATIENCE;
     if ((number == SIGTERM || number == SIGHUP) && grace == 0) {
         grace = milliseconds() + GRACE;
-        kept->ended_by = number;
+        current->ended_by = number;
     }
 }
 
@@ -153,7 +153,7 @@ static void hear_launcher(struct run *run)
             take_signal(message.value);
             while (message.value == SIGCONT && hear_stop(run)) /* of what goes on now */
                 ;
-            stop_told = stop_told && message.value != SIGCONT;
+            stop_sent = stop_sent && message.value != SIGCONT;
         }
     launcher.gone = launcher.gone || got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
@@ -171,7 +171,7 @@ static void from_launcher(struct run *run)
 static void may_give_up(void)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-    hear_launcher(kept);
+    hear_launcher(current);
     if (launcher.gone)
         end_monitor(NOT_RUN);
     for (size_t index = 0; index < sizeof numbers / sizeof *numbers && milliseconds() >= patience; index++)
@@ -257,7 +257,7 @@ static int outcome(struct run *run, int status)
 
 static void prepare(struct run *run, int socket)
 {
-    kept = run;
+    current = run;
     launcher.socket = socket;
     launcher.prepares = true;
     launcher_link(&launcher);

@@ -1,4 +1,5 @@
-/* The threads of the supervisor (notify.c): who takes the calls, who waits in one, and what each is answered. */
+/* The threads of the supervisor (notify.c): one receives notifications and answers at once what it can; others wait in calls
+ * that block, such as connect(2). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -179,7 +180,7 @@ static bool is_over(void)
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
-/* What the filters refuse, they refuse, and what is only recorded goes on as it is. -1: neither. */
+/* Answers a denied call with the filter's errno and counts it, and lets a call that is only recorded continue. -1: neither. */
 static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(served->filters, served->filter_count, &call->data, &which);

@@ -1,4 +1,4 @@
-/* What `sandwright run` leaves to do when all has ended: the run document says what. */
+/* The end of the launcher: it writes denials and the recording, and executes the post-run step that the run document names. */
 #include "refusals.h"
 #include "launch.h"
 #include "record.h"

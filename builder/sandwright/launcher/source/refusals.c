@@ -1,4 +1,5 @@
-/* What the sandbox was refused, and how often. */
+/* Counts denials: the supervisor adds them in shared memory, and the launcher writes them as events at the end, or while the
+ * command runs (post_run_journal). session/events.py reads them. */
 #define _GNU_SOURCE
 #include "refusals.h"
 
@@ -54,17 +55,17 @@ int refusals_memory(void)
     return memory;
 }
 
-bool refusals_take(int taken)
+bool refusals_take(int descriptor)
 {
     struct stat status;
-    int seals = fcntl(taken, F_GET_SEALS);
-    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(taken, &status) != 0 || status.st_size < (off_t)sizeof *shared)
+    int seals = fcntl(descriptor, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(descriptor, &status) != 0 || status.st_size < (off_t)sizeof *shared)
         return false;
-    memory = taken;
+    memory = descriptor;
     return map();
 }
 
-/* Who else has the memory may have written anything there. */
+/* The memory is shared with a process that may be compromised: its count is checked. */
 static size_t counted(void)
 {
     size_t count = shared->count;
@@ -142,12 +143,12 @@ void refusals_write(const char *name)
 
 void refusals_report(int file)
 {
-    static size_t told;
+    static size_t written;
     struct bytes out = {0};
-    if (shared == NULL || told >= counted())
+    if (shared == NULL || written >= counted())
         return;
-    for (; told < counted(); told++)
-        write_one(&out, &shared->each[told]);
+    for (; written < counted(); written++)
+        write_one(&out, &shared->each[written]);
     if (write(file, out.at, out.end) != (ssize_t)out.end)
         warn("cannot report denials: %s", strerror(errno));
     free(out.at);

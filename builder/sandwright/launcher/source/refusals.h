@@ -1,4 +1,4 @@
-/* What the sandbox was refused: the supervisor counts it. */
+/* Counts denials (refusals.c). */
 #ifndef REFUSALS_H
 #define REFUSALS_H
 
@@ -10,7 +10,7 @@
 /* The counts, in memory that the launcher shares with the supervisor. */
 void refusals_share(void);                                                 /* launcher, before the monitor is forked */
 int refusals_memory(void);                                                 /* its descriptor */
-bool refusals_take(int memory);                                            /* another one's, of whom nothing is believed */
+bool refusals_take(int memory);                                            /* that of another process, not trusted */
 void refusals_add_call(const struct seccomp_data *call, int error, int which); /* supervisor, by any of its threads */
 void refusals_add_socket(const char *path, int error);                         /* without a path's first byte: abstract */
 void refusals_write(const char *file);                                     /* launcher, when all has ended */

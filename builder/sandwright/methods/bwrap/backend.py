@@ -90,19 +90,19 @@ def _is_forsaken(process: int) -> bool:
     end of a pipe so, whatever it calls itself.
     """
     with contextlib.suppress(OSError, IndexError, ValueError):
-        own = Path(f"/proc/{process}")
-        words = (own / "cmdline").read_bytes().partition(b"\0--\0")[0].split(b"\0")
+        process_dir = Path(f"/proc/{process}")
+        words = (process_dir / "cmdline").read_bytes().partition(b"\0--\0")[0].split(b"\0")
         if words[0] != b"bwrap" or b"--json-status-fd" not in words:
             return False
         waits_on = int(words[words.index(b"--block-fd") + 1])
-        parent = int((own / "stat").read_bytes().rpartition(b")")[2].split()[1])
+        parent = int((process_dir / "stat").read_bytes().rpartition(b")")[2].split()[1])
         above = Path(f"/proc/{parent}/comm").read_bytes().strip()
         return (
             status_numbers(process, b"NSpid")[1:] == [1]
             and status_numbers(process, b"Uid")[0] == os.geteuid()
             and above != LAUNCHER.encode()
             and not _run_one_program(process, parent)  # its bubblewrap, by whatever name
-            and _is_whole_pipe(own, waits_on)
+            and _is_whole_pipe(process_dir, waits_on)
         )
     return False
 
@@ -122,19 +122,19 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
 
 def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
-    said = failed.said
-    if "No permissions to create new namespace" in said or "Creating new namespace failed" in said:
+    stderr = failed.said
+    if "No permissions to create new namespace" in stderr or "Creating new namespace failed" in stderr:
         return _namespaces(host)
-    if "setting up uid map" in said or "RTM_NEWADDR" in said:
+    if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:
         if host.apparmor_restricts_user_namespaces:
             return _restricted()
-        return "container-filter", f"the user namespace can't be set up: {said}", _outer(host)
-    if "Can't mount proc" in said:
+        return "container-filter", f"the user namespace can't be set up: {stderr}", _outer(host)
+    if "Can't mount proc" in stderr:
         message = "what lies over /proc here keeps new ones from being mounted"
         return "container-masks", message, _outer(host)
-    if "pivot_root" in said or "make / slave" in said or "Failed to mount" in said:
-        return "container-filter", f"mounting is refused here: {said}", _outer(host)
-    return "not-started", said, ""
+    if "pivot_root" in stderr or "make / slave" in stderr or "Failed to mount" in stderr:
+        return "container-filter", f"mounting is refused here: {stderr}", _outer(host)
+    return "not-started", stderr, ""
 
 
 def _namespaces(host: MachineFacts) -> tuple[Code, str, str]:

@@ -1,4 +1,4 @@
-"""Renders bubblewrap's launcher."""
+"""Renders bubblewrap's launcher: the program `launch` and its plan, from what `render` made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BPF = 5
 """The descriptor under which bwrap finds its filter."""
 
 GITIGNORES = 9
-"""The first of the descriptors from which bwrap copies `.gitignore` into each cover that Git passes over."""
+"""The first descriptor from which bwrap copies `.gitignore` into placeholders that Git passes over."""
 
 _MOST_GITIGNORES = 64
 _LEAST_FILES = 256
@@ -30,7 +30,7 @@ launcher's."""
 
 
 def ignored_places(policy: ResolvedPolicy, plan: MountPlan) -> tuple[str, ...]:
-    """The covers in which a `.gitignore` lies: few enough that there are descriptors for all."""
+    """The placeholders in which a `.gitignore` lies: few enough that there are descriptors for all."""
     files = policy.resources.files
     return ignored(plan.placeholders)[: _MOST_GITIGNORES if files is None or files >= _LEAST_FILES else 0]
 

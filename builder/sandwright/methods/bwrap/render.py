@@ -40,9 +40,9 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     capabilities = _capabilities(policy)
     filter_ = bpf_filter(policy, supervised=True, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
-    places = name_places(policy)
-    watched = [mount for mount in plan.mounts if mount.target not in places.values()]
-    files = (args, bpf, *name_artifacts(places), mounts_artifact(watched, plan.placeholders))
+    name_files = name_places(policy)
+    watched = [mount for mount in plan.mounts if mount.target not in name_files.values()]
+    files = (args, bpf, *name_artifacts(name_files), mounts_artifact(watched, plan.placeholders))
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
 
 
@@ -55,7 +55,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
         if mount.kind == "proc":
             _kernel_settings(bwrap)
     for placeholder in plan.placeholders:
-        _cover(placeholder, bwrap)
+        _placeholder(placeholder, bwrap)
     for number, path in enumerate(ignored_places(policy, plan)):
         bwrap.file(GITIGNORES + number, f"{path}/.gitignore", mode=GITIGNORE)
     for mount in plan.mounts:
@@ -103,7 +103,7 @@ def _mount(mount: Mount, bwrap: BwrapArguments) -> None:
             assert_never(mount.kind)
 
 
-def _cover(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
+def _placeholder(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
     """A directory is made, and lies under an empty one in memory: a fifth of what a bind costs bubblewrap.
 
     Nothing is done to one that is there already; `launch` has seen whose that is. Whoever lifts the mode of
@@ -118,7 +118,8 @@ def _cover(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
 MARKED = "1555"
 COVERED = "0555"
 GITIGNORE = "0444"
-"""Modes: of a cover, by which `launch` knows it (oci/launchers/covers), of what lies over it, of its file."""
+"""Modes: of a placeholder, by which `launch` recognises it (`launcher/source/placeholders.c`), of the tmpfs
+mounted over it, and of its `.gitignore`."""
 
 
 def _kernel_settings(bwrap: BwrapArguments) -> None:
