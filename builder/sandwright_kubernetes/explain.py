@@ -56,12 +56,12 @@ _SPEC: Shape = {
 class ReadCluster(Enclosure):
     """The container of a Job, in which of the host there is only the project."""
 
-    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:
+    def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:
         """Paths of the host outside the project are not there."""
         project = policy.canonical(policy.facts.project)
-        if asked.path and not is_inside(asked.path, project):
+        if question.path and not is_inside(question.path, project):
             return DECLARATION.of("filesystem.read").reason
-        return super().why_stricter(policy, asked)
+        return super().why_stricter(policy, question)
 
 
 def read_cluster(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:

@@ -41,12 +41,12 @@ class DevContainer(Enclosure):
 
     home: str = ""
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
         """Editors put their server into the home, in which nothing of the host's is."""
-        mount = self.mount_over(asked.path, policy.facts) if asked.path else None
+        mount = self.mount_over(question.path, policy.facts) if question.path else None
         if mount is not None and mount.kind == "tmpfs" and mount.target == self.home:
             return "an empty home of the container's, for the editor's server"
-        return super().why_looser(policy, asked)
+        return super().why_looser(policy, question)
 
 
 def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContainer:

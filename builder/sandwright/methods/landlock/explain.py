@@ -25,7 +25,7 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(rule_mounts(rendered.artifact("rules").content)),
         network=ArtifactPosition(NAME, "landlock.ports_closed") if closed else None,
-        environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
+        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=_both(rendered),
         isolated=Isolation(ArtifactPosition("rules", "")),
@@ -54,9 +54,9 @@ def _both(rendered: Rendered) -> Calls:
         calls.of_bpf(rendered.artifact(name).content, name) for name in ("seccomp.bpf", "closed.bpf")
     )
 
-    def answer(asked: Asked, arch: str) -> MethodVerdict:
-        first = own(asked, arch)
-        return first if first.allowed is not True else _stricter(first, closed(asked, arch))
+    def answer(question: Asked, arch: str) -> MethodVerdict:
+        first = own(question, arch)
+        return first if first.allowed is not True else _stricter(first, closed(question, arch))
 
     return answer
 

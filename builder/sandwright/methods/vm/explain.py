@@ -47,7 +47,7 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         (*_mounts(rendered.artifact(PLAN).content), *links),
         network=ArtifactPosition(NAME, "vm.kernel"),
-        environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
+        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
         isolated=Isolation(ArtifactPosition(PLAN, "")),
@@ -63,18 +63,18 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 class LandlockRules(Enclosure):
     """The rules of the kernel's process, behind the supervisor that makes its calls."""
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What they grant of files, as all else is the supervisor's."""
-        if asked.kind in ("read", "write"):
-            return super().answer(asked, facts, arch)
+        if question.kind in ("read", "write"):
+            return super().answer(question, facts, arch)
         return MethodVerdict(allowed=None, because="the supervisor decides")
 
     def can_move(self, path: str, facts: HostFacts) -> None:
         """Not known: the supervisor moves mount points nowhere."""
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
         """Landlock grants all of a directory that may be written, and of /proc."""
-        mount = self.mount_over(asked.path, policy.facts)
+        mount = self.mount_over(question.path, policy.facts)
         tree = policy.filesystem.tree
         if mount is not None and (
             mount.target == "/proc" or (mount.writable and tree.changes_host(mount.target))
