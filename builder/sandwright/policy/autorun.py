@@ -34,7 +34,7 @@ class AutorunName:
     metadata: str = ""
 
 
-_SILENT = "no question is asked, and a prompt, an editor or a shell may do it by itself"
+_SILENT = "no question is asked, and a prompt, an editor or a shell may do it automatically"
 _RARE = "no question is asked; a placeholder in each project would cost more than few users of it gain"
 _TRUST = "the tool asks whether it may trust the directory, which a person has answered once for the project"
 _BUILD = "only as somebody builds or installs, which runs the project's own code anyway"

@@ -72,7 +72,7 @@ DECLARATION = Declaration(
         "resources.cpus": Support("cannot", reasons.MACOS_LIMITS),
         "resources.pids": Support("exact", "RLIMIT_NPROC of the account"),
         "resources.files": Support("exact"),
-        "resources.time": Support("partly", "by the launcher, as long as nobody kills that"),
+        "resources.time": Support("partly", "by the launcher, until that is killed"),
         "image": Support("unused", reasons.HOST_ROOT),
         "gvisor.engine": Support("unused", reasons.ENGINE_IS_GVISORS),
     },

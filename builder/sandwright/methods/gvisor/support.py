@@ -12,7 +12,7 @@ DECLARATION = Declaration(
         "network.localhost": Support("exact", reasons.PORTS_NOT_OUTER),
         "network.expose": Support("exact", reasons.PORTS_NOT_OUTER),
         "network.later-sockets": Support("exact", "runsc connects to no socket of the host"),
-        "network.abstract-sockets": Support("exact", "its kernel has names of its own for them"),
+        "network.abstract-sockets": Support("exact", "its kernel has a separate namespace for them"),
         "process.root": Support("exact"),
         "process.kernel": Support("exact"),
         "process.seccomp": Support("exact", "with --oci-seccomp; a refusal is EPERM or ENOSYS"),
@@ -22,7 +22,7 @@ DECLARATION = Declaration(
     control_groups="caller",
     outer_control_groups={"docker": "daemon"},
     unreported={
-        "calls": "gVisor's kernel answers them, and tells nobody",
+        "calls": "gVisor's kernel answers them, and does not report them",
         "sockets": "gVisor connects to none",
         "hosts": "",
         "bridge": "",

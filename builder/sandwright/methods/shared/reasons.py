@@ -24,8 +24,10 @@ HOSTS_AUTHORITIES = (
 HOSTS_OWN_FILES = "the host's own files are seen"
 KERNEL_AT_RENDERING = "what of it the host had when this was rendered"
 LATER = "what listens when a run starts is hidden; programs inside may have Unix sockets of their own"
-LINKS = "whoever can write a link's directory can replace the link: name the path to which it leads"
-LISTENING_IS_HIDDEN = "what listens when a run starts is hidden, and nothing else"
+LINKS = (
+    "a program that can write a link's directory can replace the link: name the target of the link instead"
+)
+LISTENING_IS_HIDDEN = "only sockets that listen when a run starts are hidden"
 MACOS_KERNEL = "macOS has neither /proc nor /sys"
 MACOS_LIMITS = "macOS has no limit for several processes together"
 MACOS_NONE = "macOS has none"
@@ -33,12 +35,12 @@ MASKS = "the version of the engine, or of the node's runtime, decides which of t
 NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
 NO_UNIX_SOCKETS = "seccomp refuses AF_UNIX sockets, except pairs"
 ENGINE_IS_GVISORS = "it is gVisor's"
-OWN_LOOPBACK = "the sandbox has a localhost of its own"
+OWN_LOOPBACK = "the sandbox has a separate localhost"
 PORTS = "over TCP: the launcher carries each connection between the two loopbacks"
 PORTS_BY_ROOT = f"{PORTS}; where root starts it: others are refused"
 PORTS_NOT_OUTER = f"{PORTS}; refused in a container of its own, whose network is gVisor's"
 PRIVATE_OF_ENGINES = (
-    "where the engine is on this machine: others are refused, as nobody knows their addresses"
+    "where the engine is on this machine: others are refused, because their addresses are unknown"
 )
 PROCESSES_OUTSIDE = "RLIMIT_NPROC may also count processes outside"
 RIGHTS = "the account reads what its rights allow"
@@ -49,10 +51,10 @@ SUPERVISED_PORTS = "the launcher connects for programs inside, to 127.0.0.1 and 
 UNCOVERED = "a mount needs an existing path, and no placeholder is made outside the project"
 APPEARS = f"{UNCOVERED}; once such a name is made, no further run starts until you have looked"
 
-UNSEEN_MOUNTS = "the kernel answers the program alone; `sandwright explain read PATH` says what decides"
-UNSEEN_PROXY = "the proxy is in a container of the engine's, which goes with its log"
-UNSEEN_RUNTIME = "the runtime loads the filter, and the kernel answers the program alone"
-UNSEEN_SOCKETS = "they can't be told from others by the filter"
+UNSEEN_MOUNTS = "the kernel answers only the program; `sandwright explain read PATH` shows the deciding rule"
+UNSEEN_PROXY = "the proxy is in a container of the engine, which is removed with its log"
+UNSEEN_RUNTIME = "the runtime loads the filter, and the kernel answers only the program"
+UNSEEN_SOCKETS = "the filter can't distinguish them from others"
 UNSEEN_HIDDEN = "sockets of the host are covered by mounts"
 UNSEEN_NO_BRIDGE = "there is no bridge"
 UNSEEN_NO_PROXY = "there is no proxy"
