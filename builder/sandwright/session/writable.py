@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from sandwright.policy.autorun import NAMES
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.git_protection import CONFIGURATION
-from sandwright.policy.paths import is_inside
+from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import unguarded
 from sandwright.render.placeholders import git_directories
 from sandwright.session.scan_scope import ProtectedName, ScanScope
@@ -32,12 +33,35 @@ def scan_scope(resolved: ResolvedPolicy, declaration: Declaration) -> ScanScope:
     git = git_directories(resolved) if any(name.startswith(".git/") for name in protected) else ()
     return ScanScope(
         roots=tuple(sorted(roots, key=lambda path: (not is_inside(path, project), path))),
-        closed=tuple(path for path in paths if not files.tree.changes_host(path)),
-        names=tuple(_names(resolved, protected)),
+        closed=tuple(
+            path for path in paths if _is_closed(files.tree.deciding(path)[0], resolved, declaration)
+        ),
+        names=(*_names(resolved, protected), *_open_names(resolved, protected, declaration)),
         git=tuple(git),
         absent=tuple(_absent(resolved, declaration)),
         set_id=_makes_set_id(resolved, declaration),
     )
+
+
+def _is_closed(rule: PathRule, resolved: ResolvedPolicy, declaration: Declaration) -> bool:
+    """Whether the method keeps the path from being written, which `accept_gaps` may do without."""
+    feature = "readonly" if rule.kind != "deny" else "deny-inside"
+    feature = "protect" if rule.origin == "protected" else feature
+    held = declaration.of(f"filesystem.{feature}").level != "cannot"
+    return held and not resolved.filesystem.tree.changes_host(rule.path)
+
+
+def _open_names(
+    resolved: ResolvedPolicy, protected: list[str], declaration: Declaration
+) -> Iterator[ProtectedName]:
+    """Protected files of Git's, and those that its configuration names, where the method keeps none."""
+    if declaration.of("filesystem.protect").level != "cannot":
+        return
+    for protection in resolved.filesystem.protections:
+        for name in (each.value for each in protection.names):
+            if name.startswith(".git/") or name not in protected:
+                for root in protection.roots:
+                    yield ProtectedName(name=below(root, name).lstrip("/"), tool="Git")
 
 
 def _names(resolved: ResolvedPolicy, protected: list[str]) -> Iterator[ProtectedName]:
