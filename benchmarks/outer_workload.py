@@ -52,7 +52,7 @@ def fault(place: WorkloadPlace, given: Grant, *, network: str = "none") -> str:
         (project / "word").write_text(word)
         policy = _policy(place, project, network)
         try:
-            with outer_container(policy, place.rootfs, given=given) as container:
+            with outer_container(policy, place.rootfs, granted=given) as container:
                 return next(_faults(container, project, word), "")
         except CommandFailed as error:
             hung = error.status is None

@@ -78,3 +78,16 @@ def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stale.marked_with(outside.pid) == "0" * 16
         assert stale.marked_with(inside) == ""
         outside.kill()
+
+
+def test_a_killed_process_has_ended_when_that_is_said() -> None:
+    """`cleanup` looks for what a session left right after it ended it."""
+    big = "import sys; kept = bytearray(200 << 20); print(flush=True); sys.stdin.read()"
+    for _ in range(3):
+        with subprocess.Popen(
+            (sys.executable, "-c", big), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            assert signalling.kill(child.pid, sure=lambda: True)
+            assert signalling.started(child.pid) == 0

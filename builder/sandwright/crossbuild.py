@@ -66,10 +66,10 @@ def build(
         raise BuildError(f"there is no compiler for {target}; there is one for {', '.join(TARGETS)}")
     _require()
     store = cache or _cache()
-    kept = store / "programs" / _digest(sources, target, flags)
-    if not kept.exists():
-        _compile(sources, target, kept, flags)
-    _copy(kept, output)
+    cached = store / "programs" / _digest(sources, target, flags)
+    if not cached.exists():
+        _compile(sources, target, cached, flags)
+    _copy(cached, output)
     return output
 
 
@@ -111,9 +111,9 @@ def _flags(target: str) -> tuple[str, ...]:
     return ("-target", TARGETS[target], *FLAGS, *static)
 
 
-def _compile(sources: Sequence[Path], target: str, kept: Path, flags: tuple[str, ...]) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="sandwright-", dir=kept.parent) as scratch:
+def _compile(sources: Sequence[Path], target: str, cached: Path, flags: tuple[str, ...]) -> None:
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sandwright-", dir=cached.parent) as scratch:
         made = Path(scratch) / "program"
         for source in sources:  # without the paths of this machine: diagnostics and __FILE__ hold names only
             shutil.copyfile(source, Path(scratch) / source.name)
@@ -124,16 +124,16 @@ def _compile(sources: Sequence[Path], target: str, kept: Path, flags: tuple[str,
         except CommandFailed as error:
             raise BuildError(f"{', '.join(names)} can't be compiled for {target}: {error}") from error
         made.chmod(0o755)
-        made.replace(kept)
+        made.replace(cached)
 
 
-def _copy(kept: Path, output: Path) -> None:
+def _copy(cached: Path, output: Path) -> None:
     """Put a program in its place with a rename, so that one that is running is not written to."""
     output.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
     os.close(handle)
     try:
-        shutil.copyfile(kept, name)
+        shutil.copyfile(cached, name)
         Path(name).chmod(0o755)
         Path(name).replace(output)
     finally:
@@ -143,8 +143,8 @@ def _copy(kept: Path, output: Path) -> None:
 def _environment() -> Mapping[str, str]:
     """No CPATH, C_INCLUDE_PATH or compiler flags of the host's reach the compiler."""
     zig = _cache() / "zig"
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    return {**kept, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(zig / "local")}
+    cached = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**cached, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(zig / "local")}
 
 
 def _cache() -> Path:

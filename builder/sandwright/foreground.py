@@ -224,8 +224,8 @@ def _start(
     streams.started()
     if terminal is not None:
         os.close(terminal.slave)
-    with os.fdopen(read, "rb") as said:
-        number = said.read()
+    with os.fdopen(read, "rb") as pipe:
+        number = pipe.read()
     if number:
         os.waitpid(pid, 0)
         raise OSError(int(number), os.strerror(int(number)), argv[0])

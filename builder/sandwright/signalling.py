@@ -6,6 +6,7 @@ them, and so what a sandbox or another user wants them to be: they are hints onl
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ BOOT = "/proc/sys/kernel/random/boot_id"
 _NAMESPACE = "/proc/self/ns/pid"
 _MACHINE = "/etc/machine-id"
 _KILL = 9
+
+DYING = 2.0
+"""Seconds that a process may take to end by SIGKILL; one that waits for a dead file system takes longer."""
 
 
 def started(process: int) -> int:
@@ -113,7 +117,8 @@ def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool
     """Signal a process if it is what it is taken for; give whether it was signalled.
 
     `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has
-    that.
+    that. After SIGKILL it waits until the process has ended, for at most DYING seconds: what is looked at next
+    would still find it.
     """
     try:
         handle = os.pidfd_open(process) if hasattr(os, "pidfd_open") else None
@@ -128,6 +133,8 @@ def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool
             os.kill(process, number)
         else:
             signal.pidfd_send_signal(handle, number)
+            if number == _KILL:
+                select.select([handle], [], [], DYING)
     except (ProcessLookupError, PermissionError):
         return False
     else:

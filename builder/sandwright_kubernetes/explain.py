@@ -56,12 +56,12 @@ _SPEC: Shape = {
 class ReadCluster(Enclosure):
     """The container of a Job, in which of the host there is only the project."""
 
-    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:
+    def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:
         """Paths of the host outside the project are not there."""
         project = policy.canonical(policy.facts.project)
-        if asked.path and not is_inside(asked.path, project):
+        if question.path and not is_inside(question.path, project):
             return DECLARATION.of("filesystem.read").reason
-        return super().why_stricter(policy, asked)
+        return super().why_stricter(policy, question)
 
 
 def read_cluster(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
@@ -87,7 +87,7 @@ def read_pod(
         tuple(_mounts(document, at)),
         network=None if pod["hostNetwork"] else place,
         environment={
-            each["name"]: _place(
+            each["name"]: _position(
                 document, at, ("containers", 0, "env", index), f"{each['name']}={each.get('value', '')}"
             )
             for index, each in enumerate(container.get("env", ()))
@@ -103,7 +103,7 @@ def read_pod(
 def _isolation(document: Document, at: FieldPath, pod: Any) -> Isolation:  # noqa: ANN401 - YAML
     """A Pod has the node's users unless it says otherwise; gVisor's kernel has users of its own."""
     rights = pod["containers"][0]["securityContext"]
-    here = _place(document, at, ("containers", 0, "securityContext"), "securityContext")
+    here = _position(document, at, ("containers", 0, "securityContext"), "securityContext")
     own_users = pod.get("hostUsers") is False or pod.get("runtimeClassName") == RUNTIME_CLASS
     capabilities = rights.get("capabilities", {})
     held = {each.removeprefix("CAP_"): here for each in capabilities.get("add", ())}
@@ -113,7 +113,7 @@ def _isolation(document: Document, at: FieldPath, pod: Any) -> Isolation:  # noq
         "user": own_users,
     }
     return Isolation(
-        _place(document, at, (), "spec"),
+        _position(document, at, (), "spec"),
         {kind for kind, each in separate.items() if each},
         held if capabilities.get("drop") == ["ALL"] else {**held, ENGINE_DEFAULTS: here},
         gains_rights=None if rights.get("allowPrivilegeEscalation") is False else here,
@@ -144,7 +144,7 @@ def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bo
         if labels != ["proxy"]:
             return None, True
         proxied = True
-    return _place(rules, at, ("egress",), "egress"), proxied
+    return _position(rules, at, ("egress",), "egress"), proxied
 
 
 def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, ArtifactPosition]]:
@@ -159,7 +159,7 @@ def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, Artifact
     for index, each in sorted(enumerate(mounts), key=lambda each: each[1]["mountPath"].count("/")):
         target, writable = each["mountPath"], not each.get("readOnly", False)
         text = f"{each['name']} on {target}, {'rw' if writable else 'ro'}"
-        place = _place(document, at, ("containers", 0, "volumeMounts", index), text)
+        place = _position(document, at, ("containers", 0, "volumeMounts", index), text)
         if "emptyDir" in volumes[each["name"]]:
             yield Mount(target, "tmpfs", writable), place
         elif "configMap" in volumes[each["name"]]:
@@ -176,7 +176,7 @@ def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
     return value
 
 
-def _place(document: Document, at: FieldPath, path: FieldPath, text: str) -> ArtifactPosition:
+def _position(document: Document, at: FieldPath, path: FieldPath, text: str) -> ArtifactPosition:
     line, column = document.position((*at, *path))
     shown = path if at == _POD else (*at, *path)
     return ArtifactPosition(document.file, f"{field_name(shown)}: {text}", line, column)

@@ -44,7 +44,7 @@ def path_of(kind: str, namespace: str = "", name: str = "") -> str:
     return f"/{version}{within}/{plural}" + (f"/{name}" if name else "")
 
 
-def differences(sent: Any, got: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
+def differences(sent: Any, got: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
     """The fields of what was sent that the cluster has otherwise: dropped, or changed on the way.
 
     What it added is not named, but for entries of lists. What is empty may be absent; so may false be where
@@ -53,24 +53,24 @@ def differences(sent: Any, got: Any, place: str = "") -> Iterator[str]:  # noqa:
     if isinstance(sent, dict):
         for name, value in sent.items():
             other = got.get(name) if isinstance(got, dict) else None
-            yield from differences(value, other, f"{place}.{name}".lstrip("."))
+            yield from differences(value, other, f"{at}.{name}".lstrip("."))
     elif isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
         for index, (value, other) in enumerate(zip(sent, got, strict=True)):
-            yield from differences(value, other, f"{place}[{index}]")
-    elif not (sent == got or _is_omitted(sent, got, place) or _is_amount(sent, got, place)):
-        yield place
+            yield from differences(value, other, f"{at}[{index}]")
+    elif not (sent == got or _is_omitted(sent, got, at) or _is_amount(sent, got, at)):
+        yield at
 
 
-def _is_omitted(sent: Any, got: Any, place: str) -> bool:  # noqa: ANN401 - JSON
+def _is_omitted(sent: Any, got: Any, at: str) -> bool:  # noqa: ANN401 - JSON
     """Whether what was sent is what an absent field means."""
     if sent is False:
-        return got is None and place.rpartition(".")[2] in _FALSE
+        return got is None and at.rpartition(".")[2] in _FALSE
     return not sent and not got and got is not False
 
 
-def _is_amount(sent: Any, got: Any, place: str) -> bool:  # noqa: ANN401 - JSON
+def _is_amount(sent: Any, got: Any, at: str) -> bool:  # noqa: ANN401 - JSON
     """Whether both are the same quantity, in a field of such."""
-    if not _COUNTED.intersection(place.split(".")) or not isinstance(got, str | int):
+    if not _COUNTED.intersection(at.split(".")) or not isinstance(got, str | int):
         return False
     amount = _amount(str(sent))
     return amount is not None and amount == _amount(str(got))

@@ -51,6 +51,9 @@ BWRAP = [
     ("bwrap", "args", "--new-session\0", "--share-net\0", KNOWN),
     ("vm", "args", "--unshare-ipc\0", "", "namespace ipc of the host"),
     ("user", "plan", "try\0/proc/sys\0", "", "write /proc/sys"),
+    ("vm-landlock", "rules", "hide\0/home/u/.ssh\0", "read\0/home/u/.ssh\0", "read /home/u/.ssh"),
+    ("vm-landlock", "rules", "hide\0/home/u/.ssh\0", "", "read /home/u/.ssh"),
+    ("vm-landlock", "rules", "read\0/\0", "write\0/\0", "write /: denied by read /"),
 ]
 OPTIONS = {
     "--privileged": KNOWN,

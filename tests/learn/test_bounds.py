@@ -256,7 +256,7 @@ def test_what_may_not_be_written_is_no_grant_and_is_said(home: Path) -> None:
     command = RecordedCommand(("true",), f"{home}/p/sandbox.yaml", True, (), (), True)
     learned = Learner(command, lambda _: None, [record]).proposed((None, False))
     assert learned.proposal.write == ()
-    assert learned.needs.asked == {
+    assert learned.needs.requested == {
         (f"{home}/data/1", "write"): "not writable",
         (f"{home}/.ssh/key", "write"): "denied",
     }

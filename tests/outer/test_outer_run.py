@@ -106,7 +106,7 @@ class Sandbox:
         uid = 1000 if rootless else 0
         policy = self.policy("", uid=uid, gid=uid, user="caller" if rootless else "root")
         own = {"image": self.host.image, "environment": self.host.engine.environment}
-        with outer_container(policy, self.root, given=given, **own) as made:  # type: ignore[arg-type]
+        with outer_container(policy, self.root, granted=given, **own) as made:  # type: ignore[arg-type]
             yield made
 
     def containers(self) -> list[str]:

@@ -120,7 +120,7 @@ class Watch:
         original = RegistryClient.send
 
         def send(client: RegistryClient, request: RegistryRequest) -> Response:
-            self.lines.append(f"{request.method} {request.asked.what}")
+            self.lines.append(f"{request.method} {request.operation.what}")
             if request.method in WRITES:
                 self.changes += 1
                 if self.changes == end_before:

@@ -241,7 +241,11 @@ RUNS: dict[str, tuple[Weaken, str]] = {
         "lifecycle/ghosts lifecycle/killed lifecycle/terminated",
     ),
     "the check of what was rendered": (
-        launcher("check.c", "if (strcmp(found, artifacts->at[index + 1]) != 0)", "if (strlen(found) != 64)"),
+        launcher(
+            "check.c",
+            "if (strcmp(sha256_hex(each->content, each->length), artifacts->at[index + 1]) != 0)",
+            "if (strlen(artifacts->at[index + 1]) != 64)",
+        ),
         "lifecycle/changed",
     ),
 }  # fmt: skip

@@ -47,8 +47,8 @@ class Audit:
     def write(self, event: str, **fields: object) -> None:
         """Write a line, while there is room. Fields that are None are left out."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        given = {name: value for name, value in fields.items() if value is not None}
-        text = json.dumps({"time": now, "session": self._session, "event": event, **given})
+        present = {name: value for name, value in fields.items() if value is not None}
+        text = json.dumps({"time": now, "session": self._session, "event": event, **present})
         line = (text + "\n").encode()
         with self._lock:
             before = self._left
@@ -64,8 +64,10 @@ class Audit:
 
     def words(self, words: Iterable[str]) -> list[str]:
         """Arguments as they may be written."""
-        given = [self.masked(word) for word in words]
-        return given if len(given) <= MAX_WORDS else [*given[:MAX_WORDS], f"… ({len(given)} arguments)"]
+        present = [self.masked(word) for word in words]
+        return (
+            present if len(present) <= MAX_WORDS else [*present[:MAX_WORDS], f"… ({len(present)} arguments)"]
+        )
 
     def close(self) -> None:
         """Let the file go."""

@@ -73,7 +73,7 @@ class _Asked:
     call: AllowedCall
     parts: tuple[str, ...]
     deadline: float
-    told: dict[str, object]
+    event: dict[str, object]
 
 
 @dataclass
@@ -92,45 +92,45 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
     """Answer one connection, whatever comes over it. It is closed by the caller."""
     limits = context.configuration.limits
     started = time.monotonic()
-    told: dict[str, object] = {"call": number}
+    event: dict[str, object] = {"call": number}
     try:
         if fault := _peer_fault(connection, context.configuration.uids):
-            context.audit.write("peer", why=fault, **told)
+            context.audit.write("peer", why=fault, **event)
             return
         with contextlib.suppress(OSError):  # so that a chunk of output goes at once
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * CHUNK)
         reader = frames.FrameReader()
         request = _greeting(connection, reader, started + limits.greeting_seconds)
         program = request.program.decode(errors="replace")
-        told |= {"program": context.audit.masked(program)}
+        event |= {"program": context.audit.masked(program)}
         words = [word.decode(errors="backslashreplace") for word in request.arguments]
-        told |= {"arguments": context.audit.words(words)}
-        told |= {"directory": context.audit.masked(request.directory.decode(errors="backslashreplace"))}
+        event |= {"arguments": context.audit.words(words)}
+        event |= {"directory": context.audit.masked(request.directory.decode(errors="backslashreplace"))}
         context.audit.check()
         call, parts = _understood(request, context)
         with context.slots:
-            _run(_Asked(connection, reader, call, parts, started + limits.call_seconds, told), context)
+            _run(_Asked(connection, reader, call, parts, started + limits.call_seconds, event), context)
     except Refused as refusal:
-        context.audit.write("refused", why=context.audit.masked(str(refusal)), **told)
+        context.audit.write("refused", why=context.audit.masked(str(refusal)), **event)
         _last_word(connection, frames.encode_refusal(REFUSED, str(refusal)))
     except ProtocolError as error:
-        context.audit.write("protocol", why=str(error), **told)
+        context.audit.write("protocol", why=str(error), **event)
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
     except Full:
         why = "the log of this session is full, and what is not written down is not run; begin another"
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, why))
     except (ToolMissing, CommandFailed, OSError) as error:
-        context.audit.write("failed", why=context.audit.masked(str(error)), **told)
+        context.audit.write("failed", why=context.audit.masked(str(error)), **event)
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
 
 
 def _greeting(connection: socket.socket, reader: frames.FrameReader, deadline: float) -> frames.CallRequest:
     """The CALL, which must come whole before the deadline. Raise ProtocolError otherwise."""
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise ProtocolError("no call came in time")
-        connection.settimeout(left)
+        connection.settimeout(remaining)
         try:
             data = connection.recv(1 << 16)
         except TimeoutError:
@@ -178,35 +178,35 @@ def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedC
     return grammar.parse(arguments), context.workspace.relative(directory)
 
 
-def _run(asked: _Asked, context: Context) -> None:
+def _run(requested: _Asked, context: Context) -> None:
     """Run the program and answer with how it ended; tidying up is not waited for."""
     began = time.monotonic()
     with (
         TemporaryDirectory(prefix="call-", dir=context.configuration.private) as scratch,
-        context.workspace.directory(asked.parts),
+        context.workspace.directory(requested.parts),
         contextlib.ExitStack() as opened,
     ):
-        prepared = _prepared(asked, Path(scratch), opened, context)
-        with _started(asked, prepared, context) as (pump, status):
+        prepared = _prepared(requested, Path(scratch), opened, context)
+        with _started(requested, prepared, context) as (pump, status):
             if status == 0 and pump.why == "exit":
                 prepared.finish()
-            asked.told |= {
+            requested.event |= {
                 "end": pump.why, "status": status, "seconds": round(time.monotonic() - began, 4),
                 **pump.counts, "redacted": pump.redacted or None,
             }  # fmt: skip
-            context.audit.write("call", **asked.told)
+            context.audit.write("call", **requested.event)
             if pump.why == "exit":
-                _last_word(asked.connection, frames.encode_exit(status))
+                _last_word(requested.connection, frames.encode_exit(status))
             elif pump.why != "gone":
-                _last_word(asked.connection, frames.encode_refusal(*_WHY[pump.why]))
+                _last_word(requested.connection, frames.encode_refusal(*_WHY[pump.why]))
 
 
-def _prepared(asked: _Asked, scratch: Path, files: contextlib.ExitStack, context: Context) -> _Prepared:
+def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, context: Context) -> _Prepared:
     """The command line, environment and directory of a call. Files that it names are opened here.
 
     Nothing runs in the workspace: a program does much that its directory tells it.
     """
-    call, parts = asked.call, asked.parts
+    call, parts = requested.call, requested.parts
     program = context.configuration.programs[call.program]
     home = scratch / "home"
     home.mkdir()
@@ -215,7 +215,7 @@ def _prepared(asked: _Asked, scratch: Path, files: contextlib.ExitStack, context
     match call.program if call.form is not None else "":
         case "git":
             with context.children.working():
-                job = context.git.prepared(call, parts, scratch, program.secrets, asked.deadline)
+                job = context.git.prepared(call, parts, scratch, program.secrets, requested.deadline)
             environment = {**bare_environment(), **base, **job.variables}
             argv = context.git.argv(program.path, job, scratch, environment)
             return _Prepared(argv, environment, str(scratch), finish=lambda: _deliver(job, context))
@@ -230,8 +230,8 @@ def _prepared(asked: _Asked, scratch: Path, files: contextlib.ExitStack, context
             prepared = _Prepared([program.path], {**base, **program.secrets}, str(empty))
     for word in call.words():
         if isinstance(word, tuple):
-            place = context.workspace.below(parts, word[1].path)
-            prepared.descriptors.append(files.enter_context(context.workspace.file(place)))
+            location = context.workspace.below(parts, word[1].path)
+            prepared.descriptors.append(files.enter_context(context.workspace.file(location)))
             word = word[0] + path_of(prepared.descriptors[-1])  # noqa: PLW2901 - the same word, for the program
         prepared.argv.append(word)
     return prepared
@@ -243,11 +243,11 @@ def _deliver(job: Job, context: Context) -> None:
 
 
 @contextlib.contextmanager
-def _started(asked: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
+def _started(requested: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
     """Run a prepared program under a pump, and give that and its status. What it left behind ends with it."""
     limits, children = context.configuration.limits, context.children
     with contextlib.ExitStack() as stack:
-        pipes, theirs = _pipes(reads_input=asked.call.reads_input)
+        pipes, theirs = _pipes(reads_input=requested.call.reads_input)
         stack.callback(pipes.close)
         with contextlib.ExitStack() as given, children.starting() as register:
             for fd in theirs:
@@ -266,8 +266,8 @@ def _started(asked: _Asked, prepared: _Prepared, context: Context) -> Iterator[t
             register(started.pid)
         try:
             pump = Pump(
-                asked.connection, asked.reader, started.pid, pipes,
-                limits=limits, secrets=context.secrets, deadline=asked.deadline, stop=context.stop,
+                requested.connection, requested.reader, started.pid, pipes,
+                limits=limits, secrets=context.secrets, deadline=requested.deadline, stop=context.stop,
             )  # fmt: skip
             if pump.run() != "exit":
                 _end(started.pid, limits.grace_seconds)

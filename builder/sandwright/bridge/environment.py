@@ -58,7 +58,7 @@ def _own(directory: str) -> bool:
 
 def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
     """What every program gets. `home` is an empty directory of the bridge's own."""
-    kept = {name: environment[name] for name in KEPT if name in environment}
+    passed = {name: environment[name] for name in KEPT if name in environment}
     own = {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home),
@@ -73,7 +73,7 @@ def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str,
         "VISUAL": "false",
         "BROWSER": "false",
     }
-    return {**kept, **own}
+    return {**passed, **own}
 
 
 def gh_environment(home: Path, repository: str | None) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Job:
 
     words: list[str]
     variables: dict[str, str] = field(repr=False)
-    place: RepositoryLocation | None
+    location: RepositoryLocation | None
     refs: Refs
     repository: Path
     store: Path
@@ -100,20 +100,20 @@ class Git:
         Raise Refused for what can't be done, or not until `deadline` (monotonic).
         """
         assert call.form is not None
-        place, remote, refs = self.understood(call, parts)
-        store = self._store(place) if place else scratch / "store"
+        location, remote, refs = self.understood(call, parts)
+        store = self._store(location) if location else scratch / "store"
         _make_store(store)
-        if place is not None and call.form.words != ("ls-remote",):
-            with self._lock(place):
+        if location is not None and call.form.words != ("ls-remote",):
+            with self._lock(location):
                 copy_objects(
-                    self._workspace, place, store, self._budget,
+                    self._workspace, location, store, self._budget,
                     deadline=deadline, restricted=self._restricted,
                 )  # fmt: skip
         repository = scratch / "git"
         _make_repository(repository, refs, remote)
         variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_credentials(secrets)}
         words = [f"--git-dir={repository}", *_arguments(call, refs, remote)]
-        local = place if call.form.words != ("ls-remote",) else None
+        local = location if call.form.words != ("ls-remote",) else None
         urls = frozenset((remote.fetch, remote.push))
         return Job(words, variables, local, refs, repository, store, _packs(store), urls)
 
@@ -122,16 +122,16 @@ class Git:
     ) -> tuple[RepositoryLocation | None, Remote, Refs]:
         """A call's repository, remote and refs. Raise Refused for what can't be done."""
         assert call.form is not None
-        place = self._place(call, parts)
-        remote = self._remote(call, place)
+        location = self._place(call, parts)
+        remote = self._remote(call, location)
         refs = Refs("ref: refs/heads/main", {}, ())
-        if place is not None and call.form.words != ("ls-remote",):
-            if (call.form.words == ("fetch",)) and (fixed := self._fixed(place)):
+        if location is not None and call.form.words != ("ls-remote",):
+            if (call.form.words == ("fetch",)) and (fixed := self._fixed(location)):
                 raise Refused(f"git fetch: the policy keeps the sandbox from writing {shown([fixed])}")
             with self._reading:
-                refs = read_refs(self._workspace, place)
+                refs = read_refs(self._workspace, location)
         _arguments(call, refs, remote)
-        return place, remote, refs
+        return location, remote, refs
 
     def _place(self, call: AllowedCall, parts: tuple[str, ...]) -> RepositoryLocation | None:
         """The repository; listing a remote by its address needs none."""
@@ -147,8 +147,8 @@ class Git:
                 return None
             raise
 
-    def _remote(self, call: AllowedCall, place: RepositoryLocation | None) -> Remote:
-        known = self._known.get(place.main, {}) if place else {}
+    def _remote(self, call: AllowedCall, location: RepositoryLocation | None) -> Remote:
+        known = self._known.get(location.main, {}) if location else {}
         name = call.operands[0] if call.operands else "origin"
         if name in self._addresses:
             return Remote(name, name, name)
@@ -165,10 +165,10 @@ class Git:
 
     def deliver(self, job: Job) -> None:
         """Bring what came of a call that went well into the sandbox's repository, or raise Refused."""
-        place, repository = job.place, job.repository
-        if place is None or self._fixed(place):
+        location, repository = job.location, job.repository
+        if location is None or self._fixed(location):
             return
-        write_fetched.deliver_packs(self._workspace, place, sorted(_packs(job.store) - job.packs))
+        write_fetched.deliver_packs(self._workspace, location, sorted(_packs(job.store) - job.packs))
         listed = process.run(
             *self._restricted.local(repository), f"--git-dir={repository}", "for-each-ref",
             "--format=%(objectname) %(refname) %(symref)",
@@ -176,10 +176,10 @@ class Git:
         ).stdout.decode()  # fmt: skip
         lines = (line.split(" ") for line in listed.splitlines())
         refs = {name: value for value, name, symbolic in lines if not symbolic}  # origin/HEAD, since git 2.48
-        write_fetched.deliver_refs(self._workspace, place, job.refs.names, refs)
+        write_fetched.deliver_refs(self._workspace, location, job.refs.names, refs)
         fetched = repository / "FETCH_HEAD"
         if fetched.exists():
-            write_fetched.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
+            write_fetched.deliver_fetch_head(self._workspace, location, fetched.read_bytes())
 
     def argv(self, program: str, job: Job, scratch: Path, environment: Mapping[str, str]) -> list[str]:
         """The words that start a call's git, which writes in `scratch` and its repository's copy alone."""
@@ -187,20 +187,20 @@ class Git:
         start = self._restricted.remote(program, *writes, urls=job.urls, environment=environment)
         return [*start, *job.words]
 
-    def _fixed(self, place: RepositoryLocation) -> str:
+    def _fixed(self, location: RepositoryLocation) -> str:
         """What of a repository the sandbox may not write, so that nothing is brought there for it either."""
-        common, writes = place.common, self._workspace.access.writes
-        written = ((*place.git, "FETCH_HEAD"), (*common, "objects", "pack"), (*common, "refs", "remotes"))
+        common, writes = location.common, self._workspace.access.writes
+        written = ((*location.git, "FETCH_HEAD"), (*common, "objects", "pack"), (*common, "refs", "remotes"))
         fixed = (parts for parts in (*written, (*common, "refs", "tags")) if not writes(parts))
         return "/".join(next(fixed, ()))
 
-    def _store(self, place: RepositoryLocation) -> Path:
-        name = hashlib.sha256("\0".join(place.common).encode("utf-8", "surrogateescape")).hexdigest()
+    def _store(self, location: RepositoryLocation) -> Path:
+        name = hashlib.sha256("\0".join(location.common).encode("utf-8", "surrogateescape")).hexdigest()
         return self._stores / name[:32]
 
-    def _lock(self, place: RepositoryLocation) -> threading.Lock:
+    def _lock(self, location: RepositoryLocation) -> threading.Lock:
         with self._guard:
-            return self._locks.setdefault(place.common, threading.Lock())
+            return self._locks.setdefault(location.common, threading.Lock())
 
 
 def git_with_initial_remotes(

@@ -136,9 +136,9 @@ class Grammar:
         return _Parsing(self.program, form).parse(arguments[len(form.words) :])
 
     def _not_listed(self, arguments: Sequence[str]) -> str:
-        said = shown(arguments[:3])
+        quoted = shown(arguments[:3])
         listed = ", ".join(entry_text(entry) for entry in self.entries) or "nothing"
-        return f"the policy does not let `{self.program} {said}` through; it lists: {listed}"
+        return f"the policy does not let `{self.program} {quoted}` through; it lists: {listed}"
 
     def _unknown(self, arguments: Sequence[str]) -> str:
         assert self.profile is not None

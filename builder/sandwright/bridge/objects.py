@@ -34,7 +34,7 @@ _PACK = re.compile(r"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.pack")
 
 def copy_objects(
     workspace: OpenWorkspace,
-    place: RepositoryLocation,
+    location: RepositoryLocation,
     store: Path,
     budget: Budget,
     *,
@@ -46,7 +46,7 @@ def copy_objects(
     `restricted` starts git. Raise Refused when it is too much, takes until after `deadline` (monotonic), or a
     pack is not one.
     """
-    with workspace.directory((*place.common, "objects")) as objects:
+    with workspace.directory((*location.common, "objects")) as objects:
         for name in names_in(objects):
             if _FANOUT.fullmatch(name):
                 _copy_all(objects, name, names=_LOOSE, target=store / "objects" / name, budget=budget)

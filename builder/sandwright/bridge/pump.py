@@ -154,10 +154,10 @@ class Pump:
 
     def _timeout(self, exit_: int | None) -> float:
         """Milliseconds until something has to be looked at."""
-        left = max(0.0, self._deadline - time.monotonic()) * 1000 + 1
+        remaining = max(0.0, self._deadline - time.monotonic()) * 1000 + 1
         if self._ended_at is not None:
-            return min(left, 20.0)
-        return left if exit_ is not None else min(left, 10.0)
+            return min(remaining, 20.0)
+        return remaining if exit_ is not None else min(remaining, 10.0)
 
     def _move(self, ready: Mapping[int, int], own: int) -> None:
         if ready.get(own, 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):

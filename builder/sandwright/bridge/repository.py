@@ -90,20 +90,20 @@ def find_repository(workspace: OpenWorkspace, parts: tuple[str, ...]) -> Reposit
                 git = _linked(workspace, root, _small(fd, ".git"), prefix=GITFILE)
         with workspace.directory(git) as fd:
             common = _small(fd, "commondir", missing="")
-        place = RepositoryLocation(root, git, _linked(workspace, git, common) if common else git)
-        for each in (place.git, place.common):
+        location = RepositoryLocation(root, git, _linked(workspace, git, common) if common else git)
+        for each in (location.git, location.common):
             if not workspace.access.reads_all(each):
                 raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(each)])} or a part of it")
-        return place
+        return location
     raise Refused("there is no git repository here")
 
 
-def read_refs(workspace: OpenWorkspace, place: RepositoryLocation) -> Refs:
+def read_refs(workspace: OpenWorkspace, location: RepositoryLocation) -> Refs:
     """The refs of a repository. Raise Refused when they are none that git would have written."""
-    with workspace.directory(place.git) as fd:
+    with workspace.directory(location.git) as fd:
         head = _small(fd, "HEAD").strip()
     names: dict[str, str] = {}
-    with workspace.directory(place.common) as fd:
+    with workspace.directory(location.common) as fd:
         if "reftable" in names_in(fd):
             raise Refused("the bridge does not read refs in reftable format")
         for value, name in _pairs(_bytes(fd, "packed-refs", missing=b"", most=MAX_LIST)):

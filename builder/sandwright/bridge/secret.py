@@ -116,9 +116,9 @@ class Redactor:
             if secret in data:
                 self.found += data.count(secret)
                 data = data.replace(secret, MASK)
-        kept = max(_beginning(secret, data) for secret in self._secrets)
-        self._held = data[len(data) - kept :]
-        return data[: len(data) - kept]
+        held_back = max(_beginning(secret, data) for secret in self._secrets)
+        self._held = data[len(data) - held_back :]
+        return data[: len(data) - held_back]
 
     def end(self) -> bytes:
         """The rest, when nothing follows."""

@@ -27,9 +27,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def deliver_packs(workspace: OpenWorkspace, place: RepositoryLocation, packs: Iterable[Path]) -> None:
+def deliver_packs(workspace: OpenWorkspace, location: RepositoryLocation, packs: Iterable[Path]) -> None:
     """Copy packs with their indexes into a repository."""
-    with workspace.directory((*place.common, "objects")) as objects, _below(objects, "pack") as target:
+    with workspace.directory((*location.common, "objects")) as objects, _below(objects, "pack") as target:
         for pack in packs:
             for path in (pack, pack.with_suffix(".idx")):
                 with path.open("rb") as content:
@@ -37,19 +37,22 @@ def deliver_packs(workspace: OpenWorkspace, place: RepositoryLocation, packs: It
 
 
 def deliver_refs(
-    workspace: OpenWorkspace, place: RepositoryLocation, before: Mapping[str, str], after: Mapping[str, str]
+    workspace: OpenWorkspace,
+    location: RepositoryLocation,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
 ) -> None:
     """Write the refs below DELIVERED that are new or have another commit now."""
     changed = {name: value for name, value in after.items() if before.get(name) != value}
-    with workspace.directory(place.common) as common:
+    with workspace.directory(location.common) as common:
         for name, value in changed.items():
             if name.startswith(DELIVERED) and is_ref(name):
                 _write_ref(common, name.split("/"), value)
 
 
-def deliver_fetch_head(workspace: OpenWorkspace, place: RepositoryLocation, content: bytes) -> None:
+def deliver_fetch_head(workspace: OpenWorkspace, location: RepositoryLocation, content: bytes) -> None:
     """Write FETCH_HEAD."""
-    with workspace.directory(place.git) as git:
+    with workspace.directory(location.git) as git:
         _put(git, "FETCH_HEAD", io.BytesIO(content), 0o644)
 
 

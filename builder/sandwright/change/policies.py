@@ -49,8 +49,8 @@ class PolicyPair:
             each.resolve(_as_in(revision, each, collect(each, project=where, environ=public)))
             for each, revision in both
         ]
-        asked = paths(found)
-        old, new = (replace(each, facts=observe(each.facts, asked)) for each in found)
+        all_paths = paths(found)
+        old, new = (replace(each, facts=observe(each.facts, all_paths)) for each in found)
         return old, new
 
     def at(self, file: Path) -> PolicyPair:

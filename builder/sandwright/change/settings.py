@@ -37,10 +37,10 @@ def changed_settings(
 
     `subjects` are those of the cases that changed.
     """
-    told = {shown_path(each, new.facts) for each in subjects}
+    reported = {shown_path(each, new.facts) for each in subjects}
     remote = registry.remote((*old.methods, *new.methods))
-    wider = (each for each in loosenings(new, [old], remote=remote) if _is_new(each, told))
-    narrower = (each for each in loosenings(old, [new], remote=remote) if _is_new(each, told))
+    wider = (each for each in loosenings(new, [old], remote=remote) if _is_new(each, reported))
+    narrower = (each for each in loosenings(old, [new], remote=remote) if _is_new(each, reported))
     found = [SettingChange(str(each), widened=True) for each in wider]
     found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
     found += _refused(refused)
@@ -48,8 +48,8 @@ def changed_settings(
     return tuple(dict.fromkeys(found))
 
 
-def _is_new(found: Loosening, told: Collection[str]) -> bool:
-    listed = found.what in ("reads", "writes") and found.subject in told
+def _is_new(found: Loosening, reported: Collection[str]) -> bool:
+    listed = found.what in ("reads", "writes") and found.subject in reported
     return not listed and found.what not in _ANSWERED
 
 

@@ -184,9 +184,9 @@ class _Trial:
         """The answers under one policy, all in one sandbox."""
         artifacts = registry.render(self.policies[index], self.method).artifacts
         launcher = materialize(artifacts, self.stage.root / f"artifacts-{index}")
-        given = {case.subject: self.stage.word for case in cases if case.question == "env"}
+        variables = {case.subject: self.stage.word for case in cases if case.question == "env"}
         proxied = self.proxies[index] if self.proxies else None
-        environment = {**given, **self.stage.environment, SESSION.name: f"diff-{index}"}
+        environment = {**variables, **self.stage.environment, SESSION.name: f"diff-{index}"}
         environment |= proxied.environment if proxied else {}
         document = RunDocument(egress=str(proxied.directory) if proxied else None)
         with handed_over(document) as file:

@@ -80,12 +80,12 @@ def _typed(
     document: Mapping[str, Any], types: Mapping[str, _Type], place: str
 ) -> tuple[dict[str, Any], list[ImageFinding]]:
     """The fields that have the type which config.md gives them, and a finding for each that hasn't."""
-    kept = dict(document)
+    remaining = dict(document)
     wrong = []
     for key, is_right in types.items():
-        if kept.get(key) is not None and not is_right(kept[key]):
-            wrong.append(ImageFinding("config/type", place + key, f"can't be {_short(kept.pop(key))}"))
-    return kept, wrong
+        if remaining.get(key) is not None and not is_right(remaining[key]):
+            wrong.append(ImageFinding("config/type", place + key, f"can't be {_short(remaining.pop(key))}"))
+    return remaining, wrong
 
 
 def _short(value: object) -> str:

@@ -163,16 +163,18 @@ def _places(contents: ImageContents) -> Iterator[ImageFinding]:
                 f"has {file.size} bytes, perhaps of the machine that built it",
             )
     for folder in _CACHES:
-        left = [
+        remaining = [
             path
             for path, file in contents.files.items()
             if path.startswith(folder)
             and file.kind is EntryKind.FILE
             and path.rpartition(b"/")[2] not in _KEPT_IN_CACHES
         ]
-        if left:
-            size = sum(contents.files[path].size for path in left)
-            yield ImageFinding("files/cache", folder.decode(), f"has {len(left)} files with {size} bytes")
+        if remaining:
+            size = sum(contents.files[path].size for path in remaining)
+            yield ImageFinding(
+                "files/cache", folder.decode(), f"has {len(remaining)} files with {size} bytes"
+            )
 
 
 def _programs(

@@ -74,10 +74,10 @@ def secret_file(path: bytes) -> str:
 
 def secrets_in(content: bytes) -> Iterator[str]:
     """The kinds of secrets in a text or file, each once, never the secrets themselves."""
-    told = set()
+    reported = set()
     for marks, pattern, what in _TOKENS:
-        if what not in told and any(mark in content for mark in marks) and pattern.search(content):
-            told.add(what)
+        if what not in reported and any(mark in content for mark in marks) and pattern.search(content):
+            reported.add(what)
             yield what
 
 

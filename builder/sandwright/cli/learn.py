@@ -52,10 +52,10 @@ def learn(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )
     learner = Learner(command, notify, [_merged(Path(each)) for each in merge])
-    kept = _apart(Path(record), learner) if record else None
+    saved = _apart(Path(record), learner) if record else None
     learned = learner.learn(again=not no_confirm, necessary=minimal) if words else learner.proposed()
-    if kept:
-        _keep(kept, learned)
+    if saved:
+        _keep(saved, learned)
     for line in _told(learner, learned):
         notify(line)
     _show(Path(command.request().policy), learned, write=write)
@@ -83,10 +83,10 @@ def _apart(file: Path, learner: Learner) -> Path:
 
     Raise UsageError for a file that the command could put something else in the place of.
     """
-    place = file.parent.resolve() / file.name
-    if learner.bounds.writable(str(place)):
+    target = file.parent.resolve() / file.name
+    if learner.bounds.writable(str(target)):
         raise UsageError(f"--record {file} is where the sandbox may write")
-    return place
+    return target
 
 
 def _keep(file: Path, learned: Learned) -> None:
@@ -130,12 +130,14 @@ def _told(learner: Learner, learned: Learned) -> Iterator[str]:
 
 def _asked(learner: Learner, learned: Learned) -> Iterator[str]:
     """What was asked for and is not granted, with the cache of a tool where it is one."""
-    asked = sorted(learned.needs.asked.items())
+    asked = sorted(learned.needs.requested.items())
     if asked:
         yield "asked for, and not proposed, since the current policy or the preset `default` doesn't let it:"
     home = learner.current.facts.home
     for (what, kind), why in asked[:_MOST_LINES]:
-        tool = next((own for place, own in KEPT.items() if f"{what}/".startswith(f"{home}{place[1:]}/")), "")
+        tool = next(
+            (own for target, own in KEPT.items() if f"{what}/".startswith(f"{home}{target[1:]}/")), ""
+        )
         hint = (
             f"; `cache: [{tool}]` gives {tool} one of this project's own" if tool and kind == "write" else ""
         )

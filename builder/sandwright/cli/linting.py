@@ -121,11 +121,11 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     for rule in resolved.filesystem.rules:
         denied = rule.kind == "deny" and rule.origin == "listed" and is_inside(rule.path, project)
         if denied and any(is_inside(name, rule.path) for name in names):
-            place = f"{rule.source.file}:{rule.source.line}:{rule.source.column}: {rule.source.field}"
+            position = f"{rule.source.file}:{rule.source.line}:{rule.source.column}: {rule.source.field}"
             yield (
                 "warning",
-                f"{place}: Git tracks {rule.written}: everybody who has the repository has it, and hidden it "
-                "may break `git commit`, or tools that read it",
+                f"{position}: Git tracks {rule.written}: everybody who has the repository has it, and hidden "
+                "it may break `git commit`, or tools that read it",
             )
 
 

@@ -35,14 +35,14 @@ def main(words: Sequence[str]) -> int:
         return 0
     if words[0] == "-C":
         return _in_directory(words[1:])
-    asked = [*words[1:], "--help"] if words[0] in HELP else words
+    expanded = [*words[1:], "--help"] if words[0] in HELP else words
     try:
-        command = find(asked[0])
-        parsed = parse(command, asked[1:])
+        command = find(expanded[0])
+        parsed = parse(command, expanded[1:])
     except SandwrightError as error:
-        return _refused(error, asked[0])
-    if asked[0] != command.name:
-        parsed.warnings.insert(0, retired_warning(asked[0], command.name))
+        return _refused(error, expanded[0])
+    if expanded[0] != command.name:
+        parsed.warnings.insert(0, retired_warning(expanded[0], command.name))
     for warning in parsed.warnings:
         _notify(warning, 0)
     if parsed.help:

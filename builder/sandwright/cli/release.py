@@ -264,9 +264,9 @@ def _names(words: list[str], to: str) -> tuple[list[str], str]:
     return list(dict.fromkeys(found)), prefix
 
 
-def _platform(asked: str, offered: Sequence[str], name: str) -> str:
+def _platform(requested: str, offered: Sequence[str], name: str) -> str:
     own = collect_host().platform
-    chosen = asked or (own if own in offered else offered[0])
+    chosen = requested or (own if own in offered else offered[0])
     if chosen not in offered:
         raise UsageError(f"image '{name}' is not built for {chosen}, only for {', '.join(offered)}")
     return chosen

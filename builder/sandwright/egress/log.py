@@ -51,20 +51,20 @@ def decisions(log: Path) -> Iterator[ProxyDecision]:
 
 
 def _decision(fields: dict[str, Any]) -> ProxyDecision:
-    said: dict[str, Any] = {
+    event: dict[str, Any] = {
         name: unquote(value) if isinstance(value, str) else value for name, value in fields.items()
     }
-    reason = said["reason"] if said["reason"] in REASONS else ""
-    unread = said["result"].startswith("NONE") and 400 <= said["status"] < 500
+    reason = event["reason"] if event["reason"] in REASONS else ""
+    unread = event["result"].startswith("NONE") and 400 <= event["status"] < 500
     return ProxyDecision(
-        time=said["time"],
-        method="" if said["method"] == "-" else said["method"],
-        host="" if said["host"] == "-" else said["host"],
-        port=int(said["port"]) if said["port"].isdigit() else 0,
+        time=event["time"],
+        method="" if event["method"] == "-" else event["method"],
+        host="" if event["host"] == "-" else event["host"],
+        port=int(event["port"]) if event["port"].isdigit() else 0,
         reason=reason or ("malformed" if unread else ""),
-        status=said["status"],
-        address="" if said["address"] == "-" else said["address"],
-        sent=said["sent"],
-        received=said["received"],
-        seconds=said["milliseconds"] / 1000,
+        status=event["status"],
+        address="" if event["address"] == "-" else event["address"],
+        sent=event["sent"],
+        received=event["received"],
+        seconds=event["milliseconds"] / 1000,
     )

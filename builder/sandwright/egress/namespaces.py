@@ -39,14 +39,14 @@ def listen_in(
         theirs.close()
         try:
             ours.settimeout(patience + 1)
-            said, descriptors, _, _ = socket.recv_fds(ours, 4096, 1)
+            data, descriptors, _, _ = socket.recv_fds(ours, 4096, 1)
         except OSError as fault:
             raise HostError(f"the network namespace of process {pid} was not entered: {fault}") from None
         finally:
             os.waitpid(child, 0)
     if not descriptors:
         raise HostError(
-            f"the network namespace of process {pid} can't be used: {said.decode() or 'no answer'}"
+            f"the network namespace of process {pid} can't be used: {data.decode() or 'no answer'}"
         )
     return socket.socket(fileno=descriptors[0])
 

@@ -32,7 +32,7 @@ def plan_proxy(
     account = squid_account(squid)
     relayed = sys.platform == "linux"
     names = None if hosts_file is None else str(hosts_file)
-    place = ProxyPlace(
+    settings = ProxyPlace(
         log=f"{DIRECTORY}/squid/access.log",
         cache_log=f"{DIRECTORY}/squid/cache.log",
         errors=f"{DIRECTORY}/errors",
@@ -43,7 +43,7 @@ def plan_proxy(
         nameservers=nameservers,
         icmp=squid.icmp,
     )
-    files = {each.name: each.content.decode() for each in render_proxy(policy, place)}
+    files = {each.name: each.content.decode() for each in render_proxy(policy, settings)}
     configuration = files.pop("squid.conf")
     before, seccomp = _restricted(policy, squid, account) if relayed else _unrestricted(account)
     return ProxyPlan(configuration, files, (*before, squid.program), account, names, seccomp.hex())

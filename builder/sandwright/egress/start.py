@@ -151,9 +151,9 @@ def _settings(plan: ProxyPlan, place: _Place, log: str | None, patience: float) 
         for word in plan.command
     )
     argv = (*command, "-N", "-n", service, "-f", f"{place.directory}/squid.conf")
-    kept = f"{place.directory}/squid/access.log"
+    log_path = f"{place.directory}/squid/access.log"
     return SupervisorConfiguration(
-        argv, service, HOST, place.port, _greeting(place), (HOST, PORT), kept, log, patience
+        argv, service, HOST, place.port, _greeting(place), (HOST, PORT), log_path, log, patience
     )
 
 
@@ -231,9 +231,9 @@ def _supervisor(plan: ProxyPlan, place: _Place, settings: SupervisorConfiguratio
         stack.callback(_end, supervisor, lifeline)
         _write(plan, place)
         lifeline.write(settings.to_json())
-        said = _answer(supervisor, settings.patience + _GRACE)
-        if said != "ready":
-            raise HostError(f"the proxy can't be started: {said}")
+        answer = _answer(supervisor, settings.patience + _GRACE)
+        if answer != "ready":
+            raise HostError(f"the proxy can't be started: {answer}")
         yield supervisor
 
 

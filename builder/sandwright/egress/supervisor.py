@@ -152,10 +152,10 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
 
 def _answers(settings: SupervisorConfiguration) -> bool:
     """Whether the proxy refuses what our rules refuse whatever the policy says: TRACE."""
-    asked = b"TRACE http://ready.sandwright.invalid/ HTTP/1.1\r\nHost: ready.sandwright.invalid\r\n\r\n"
+    request = b"TRACE http://ready.sandwright.invalid/ HTTP/1.1\r\nHost: ready.sandwright.invalid\r\n\r\n"
     try:
         with socket.create_connection((settings.host, settings.port), timeout=1) as connection:
-            connection.sendall(settings.greeting.encode() + asked)
+            connection.sendall(settings.greeting.encode() + request)
             said = b""
             while b"\r\n\r\n" not in said and (block := connection.recv(4096)):
                 said += block

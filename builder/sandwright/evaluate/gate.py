@@ -47,14 +47,14 @@ _ALLOWED_CALL = "read"
 class Excess:
     """A case that the artifacts allow and the policy denies, with no declared or accepted reason."""
 
-    asked: Asked
+    case: Asked
     denied_by: str
     verdict: MethodVerdict
 
     def __str__(self) -> str:
         """`write /p/a/b: denied by deny $PROJECT/a/b (sandbox.yaml:3:4), allowed by args: --bind /p /p`."""
         where = str(self.verdict.place) if self.verdict.place else self.verdict.because
-        return f"{self.asked.kind} {self.asked.subject}: denied by {self.denied_by}, allowed by {where}"
+        return f"{self.case.kind} {self.case.subject}: denied by {self.denied_by}, allowed by {where}"
 
 
 def check_artifacts(
@@ -70,8 +70,8 @@ def check_artifacts(
     found: list[Excess | Exposure] = []
     for sandbox in sandboxes:
         filtered = _has_filter(policy, sandbox)
-        asked = (*questions, *(_calls(policy) if filtered else ()))
-        found += (*_excesses(policy, sandbox, findings, asked), *_through_proxy(policy, sandbox))
+        cases = (*questions, *(_calls(policy) if filtered else ()))
+        found += (*_excesses(policy, sandbox, findings, cases), *_through_proxy(policy, sandbox))
         found += exposures(policy, declaration, sandbox, _arch(policy))
         if filtered:
             _check_filter(policy, rendered.method, sandbox)
@@ -85,7 +85,7 @@ def _too_wide(method: str, found: list[Excess | Exposure]) -> ArtifactsTooWide:
     lines += [f"  {each}" for each in found[:MAX_SHOWN]]
     lines += [f"  and {more} more"] if more > 0 else []
     advice = "take another method, or change the rule or what is at its path"
-    first = next((each.asked for each in found if isinstance(each, Excess)), None)
+    first = next((each.case for each in found if isinstance(each, Excess)), None)
     if first is not None:
         question = f"sandwright explain {first.kind} {first.subject} --method {method}"
         advice += f"; `{question}` shows both answers"
@@ -113,16 +113,16 @@ def _questions(policy: ResolvedPolicy) -> Iterator[Asked]:
 
 def _has_filter(policy: ResolvedPolicy, sandbox: ReadBack) -> bool:
     """Whether the artifacts decide system calls at all: a Seatbelt profile does not."""
-    asked = Asked("syscall", _ALLOWED_CALL, name=_ALLOWED_CALL)
-    return sandbox.answer(asked, policy.facts, _arch(policy)).allowed is not None
+    case = Asked("syscall", _ALLOWED_CALL, name=_ALLOWED_CALL)
+    return sandbox.answer(case, policy.facts, _arch(policy)).allowed is not None
 
 
 def _calls(policy: ResolvedPolicy) -> Iterator[Asked]:
     """System calls that the policy's filter refuses."""
     for name in _DENIED_CALLS:
-        asked = Asked("syscall", name, name=name)
-        if not own_answer(policy, asked, _arch(policy)).allowed:
-            yield asked
+        case = Asked("syscall", name, name=name)
+        if not own_answer(policy, case, _arch(policy)).allowed:
+            yield case
 
 
 def _excesses(
@@ -132,13 +132,13 @@ def _excesses(
     questions: Iterable[Asked],
 ) -> Iterator[Excess]:
     arch = _arch(policy)
-    for asked in questions:
-        verdict = sandbox.answer(asked, policy.facts, arch)
-        if not verdict.allowed or is_own(policy, asked, verdict):
+    for case in questions:
+        verdict = sandbox.answer(case, policy.facts, arch)
+        if not verdict.allowed or is_own(policy, case, verdict):
             continue
-        if not why_looser(policy, asked, findings, sandbox):
-            answer = own_answer(policy, asked, arch)
-            yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
+        if not why_looser(policy, case, findings, sandbox):
+            answer = own_answer(policy, case, arch)
+            yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
     yield from _moves(policy, sandbox, findings)
     yield from _bound(policy, sandbox, findings)
     yield from _passed(policy, sandbox)
@@ -149,9 +149,9 @@ def _arch(policy: ResolvedPolicy) -> str:
 
 
 def _check_filter(policy: ResolvedPolicy, method: str, sandbox: ReadBack) -> None:
-    asked = Asked("syscall", _ALLOWED_CALL, name=_ALLOWED_CALL)
-    verdict = sandbox.answer(asked, policy.facts, _arch(policy))
-    if verdict.allowed is False and own_answer(policy, asked, _arch(policy)).allowed:
+    case = Asked("syscall", _ALLOWED_CALL, name=_ALLOWED_CALL)
+    verdict = sandbox.answer(case, policy.facts, _arch(policy))
+    if verdict.allowed is False and own_answer(policy, case, _arch(policy)).allowed:
         raise ArtifactsTooWide(
             f"{method}: the rendered filter of system calls is not the policy's, so it is not used: "
             f"it refuses {_ALLOWED_CALL} ({verdict.place or verdict.because})"
@@ -189,29 +189,29 @@ def _moves(
             if above in seen or not (tree.changes_host(above) and tree.changes_host(parent(above))):
                 continue
             seen.add(above)
-            asked = Asked("write", above, path=above)
+            case = Asked("write", above, path=above)
             inner = Asked("write", rule.path, path=rule.path)
             if sandbox.can_move(above, policy.facts) and not why_looser(policy, inner, findings, sandbox):
                 because = f"renaming {above}, with {rule.path} in it"
                 verdict = MethodVerdict(allowed=True, because=because)
-                yield Excess(asked, f"{rule.kind} {rule.written or rule.path} ({rule.source})", verdict)
+                yield Excess(case, f"{rule.kind} {rule.written or rule.path} ({rule.source})", verdict)
 
 
 def _bound(
     policy: ResolvedPolicy, sandbox: ReadBack, findings: Mapping[str, RenderFinding]
 ) -> Iterator[Excess]:
     """Paths of the host that mounts of the artifacts show, there or under another name."""
-    for mount, place in sandbox.binds():
+    for mount, position in sandbox.binds():
         for path, inside in _shown_by(policy, mount):
             for action in _ACTIONS:
                 if _is_granted(policy, action, path):
                     continue
-                asked = Asked(action, inside, path=inside)
-                verdict = sandbox.answer(asked, policy.facts, _arch(policy))
-                reason = why_looser(policy, replace(asked, path=path), findings, sandbox)
-                if verdict.allowed and verdict.place == place and not reason:
+                case = Asked(action, inside, path=inside)
+                verdict = sandbox.answer(case, policy.facts, _arch(policy))
+                reason = why_looser(policy, replace(case, path=path), findings, sandbox)
+                if verdict.allowed and verdict.place == position and not reason:
                     answer = explain(policy, action, path)
-                    yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
+                    yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
 def _shown_by(policy: ResolvedPolicy, mount: Mount) -> Iterator[tuple[str, str]]:
@@ -237,10 +237,10 @@ def _passed(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
     for pattern in sandbox.passed():
         name = pattern.replace("*", _VARIABLE)
         answer = explain(policy, "env", name)
-        asked = Asked("env", name, name=name)
-        verdict = sandbox.answer(asked, policy.facts, _arch(policy))
-        if verdict.allowed and not answer.allowed and not is_own(policy, asked, verdict):
-            yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
+        case = Asked("env", name, name=name)
+        verdict = sandbox.answer(case, policy.facts, _arch(policy))
+        if verdict.allowed and not answer.allowed and not is_own(policy, case, verdict):
+            yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
 def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
@@ -249,8 +249,8 @@ def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess
         answer = explain(policy, "connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         verdict = None if answer.allowed else sandbox.through_proxy(host, port)
         if verdict is not None and verdict.allowed:
-            asked = Asked("connect", answer.subject, host=host, port=port)
-            yield Excess(asked, f"{answer.ground.text} ({answer.ground.source})", verdict)
+            case = Asked("connect", answer.subject, host=host, port=port)
+            yield Excess(case, f"{answer.ground.text} ({answer.ground.source})", verdict)
 
 
 def _others(policy: ResolvedPolicy) -> Iterator[Asked]:

@@ -83,15 +83,15 @@ def write_system(
     """
     mode = _mode(facts)
     _require_emulator(facts, system.architecture)
-    with _workplace(scratch, mode) as place:
+    with _workplace(scratch, mode) as directory:
         write_repository(
-            place / "repository",
+            directory / "repository",
             system.sources,
             suite=system.suite,
             architecture=system.architecture,
             together=together,
         )
-        with _mmdebstrap(system, mode, place, cancelled) as stream:
+        with _mmdebstrap(system, mode, directory, cancelled) as stream:
             found = _transfer(system, TarReader(stream, name="mmdebstrap's archive"), layer, keep)
     _check_installed(system, found.kept[STATUS])
     return found
@@ -117,11 +117,11 @@ def _require_emulator(facts: MachineFacts, architecture: str) -> None:
 @contextlib.contextmanager
 def _workplace(scratch: Path, mode: str) -> Iterator[Path]:
     """A directory to build in; below /tmp where the user ids of a namespace have to reach it."""
-    with scratch_directory(scratch if mode == "root" else None) as place:
-        place.chmod(0o755)
-        (place / "tmp").mkdir()
-        (place / "tmp").chmod(0o1777)
-        yield place
+    with scratch_directory(scratch if mode == "root" else None) as directory:
+        directory.chmod(0o755)
+        (directory / "tmp").mkdir()
+        (directory / "tmp").chmod(0o1777)
+        yield directory
 
 
 def _arguments(system: DebianSystem, mode: str, repository: Path) -> list[str]:
@@ -157,19 +157,22 @@ def _contained(mode: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _mmdebstrap(system: DebianSystem, mode: str, place: Path, cancelled: Event) -> Iterator[_Output]:
+def _mmdebstrap(system: DebianSystem, mode: str, directory: Path, cancelled: Event) -> Iterator[_Output]:
     environment = {
         "PATH": os.pathsep.join([process.search_path(), "/usr/sbin", "/sbin"]),
         "HOME": "/nonexistent",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
-        "TMPDIR": str(place / "tmp"),
+        "TMPDIR": str(directory / "tmp"),
         "SOURCE_DATE_EPOCH": str(system.epoch),
     }
     program_path = process.which("mmdebstrap", hint=_HINT)
-    argv = [*_contained(mode), program_path, *_arguments(system, mode, place / "repository")]
-    log = place / "log"
-    with log.open("wb") as errors, process.start(*argv, stderr=errors, env=environment, cwd=place) as program:
+    argv = [*_contained(mode), program_path, *_arguments(system, mode, directory / "repository")]
+    log = directory / "log"
+    with (
+        log.open("wb") as errors,
+        process.start(*argv, stderr=errors, env=environment, cwd=directory) as program,
+    ):
         assert program.stdout is not None
         output = _Output(program.stdout, time.monotonic() + TIMEOUT, cancelled)
         try:

@@ -46,9 +46,9 @@ def keeps(path: bytes) -> bool:
     return certificate or configuration or path == _NSSWITCH
 
 
-def declare(name: str, overlay: Overlay, given: Declared) -> None:
+def declare(name: str, overlay: Overlay, facts: Declared) -> None:
     """Apply one declaration. Raise BuildError when no package has its input."""
-    _DECLARATIONS[name](overlay, given)
+    _DECLARATIONS[name](overlay, facts)
 
 
 def mount_points(overlay: Overlay) -> None:
@@ -78,12 +78,12 @@ def _merged_usr(overlay: Overlay, _given: Declared) -> None:
         overlay.link(name, b"usr/" + name)
 
 
-def _accounts(overlay: Overlay, given: Declared) -> None:
+def _accounts(overlay: Overlay, facts: Declared) -> None:
     """`/etc/passwd` and `/etc/group` of exactly the accounts in the definition: base-passwd and adduser.
 
     There is no `/etc/shadow`: no program in such an image asks for a password.
     """
-    for path, content in accounts.fresh(given.users, given.groups).items():
+    for path, content in accounts.fresh(facts.users, facts.groups).items():
         overlay.file(path, content)
 
 
@@ -103,28 +103,28 @@ def _ca_bundle(overlay: Overlay, _given: Declared) -> None:
     overlay.file(BUNDLE, b"".join(lines))
 
 
-def _ld_cache(overlay: Overlay, given: Declared) -> None:
+def _ld_cache(overlay: Overlay, facts: Declared) -> None:
     """`/etc/ld.so.cache`, and the links by which libraries are found: ldconfig, by libc-bin's trigger."""
     tree = overlay.tree
     configuration = {path: content for path, content in tree.kept.items() if path.startswith(_LINKER)}
-    directories = ldcache.directories(configuration, given.architecture)
-    libraries, links = ldcache.scan(tree, tree.elves, directories, given.architecture)
+    directories = ldcache.directories(configuration, facts.architecture)
+    libraries, links = ldcache.scan(tree, tree.elves, directories, facts.architecture)
     for link in links:
         overlay.link(link.path, link.target)
     overlay.file(b"etc/ld.so.cache", ldcache.write(libraries))
 
 
-def _package_metadata(overlay: Overlay, given: Declared) -> None:
+def _package_metadata(overlay: Overlay, facts: Declared) -> None:
     """The installed packages, where scanners look in images without dpkg: a file each in `status.d`.
 
     The convention is that of Google's distroless images (PACKAGE_METADATA.md): `NAME` holds the package's
     control file, `NAME.md5sums` the checksums of its files, without files that the image leaves out.
     """
-    for package in given.packages:
+    for package in facts.packages:
         name = METADATA + package.owner.encode()
         overlay.file(name, package.control["control"].rstrip(b"\n") + b"\n")
         sums = package.control.get("md5sums", b"").splitlines(keepends=True)
-        overlay.file(name + b".md5sums", b"".join(line for line in sums if _is_wanted(line, given.wanted)))
+        overlay.file(name + b".md5sums", b"".join(line for line in sums if _is_wanted(line, facts.wanted)))
 
 
 def _is_wanted(line: bytes, wanted: Callable[[str], bool]) -> bool:

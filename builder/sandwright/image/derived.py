@@ -56,9 +56,9 @@ def _apply(layered: LayeredTree, layer: LayerEntries[bytes | None], name: str) -
     try:
         layered.apply_whiteouts(layer.removed, layer.emptied)
         for entry, content in layer.entries:
-            place = layered.put(entry.path, FileNode.of(entry, _OWNER))
+            stored = layered.put(entry.path, FileNode.of(entry, _OWNER))
             if content is not None:
-                layered.tree.kept[place] = content
+                layered.tree.kept[stored] = content
     except ArchiveRefused as refused:
         raise ArchiveRefused(f"{name}: {refused}") from None
 

@@ -140,17 +140,17 @@ def read_layout(path: Path, *, verify: bool = False) -> ImageLayout:
 
 
 def _read(path: Path) -> ImageLayout:
-    place = DirectoryBlobs(path)
-    if read(place, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
+    source = DirectoryBlobs(path)
+    if read(source, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
         raise IntegrityError("its file oci-layout has an unknown content")
-    index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json", INDEX)
+    index = parse_json(read(source, "index.json", limit=_DOCUMENT_SIZE), "index.json", INDEX)
     listed = [read_descriptor(each, "index.json") for each in sequence(index["manifests"], "manifests")]
     named = [each for each in listed if each.annotations.get(REF_NAME) == ALL_PLATFORMS]
     if len(named) != 1:
         raise IntegrityError(f"{len(named)} of its images are named '{ALL_PLATFORMS}', not one")
 
     def load(descriptor: Descriptor) -> bytes:
-        return read(place, descriptor.path, limit=_DOCUMENT_SIZE)
+        return read(source, descriptor.path, limit=_DOCUMENT_SIZE)
 
     graph = walk(named[0], load, "index")
     if not graph.root.children:

@@ -75,9 +75,9 @@ class LayeredTree:
     def apply_whiteouts(self, removed: Iterable[bytes], emptied: Iterable[bytes]) -> None:
         """Remove the paths `removed`, and everything in the directories `emptied`."""
         for path in sorted(removed):
-            place = self.find(path)
-            if place is not None:
-                self._discard(place)
+            target = self.find(path)
+            if target is not None:
+                self._discard(target)
         for path in sorted(emptied):
             within = self.find(path + b"/.") if path else b"."
             real = None if within is None else within.rpartition(b"/")[0]
@@ -90,16 +90,16 @@ class LayeredTree:
         try:
             real = self._folder(parent, make=True, mtime_ns=node.mtime_ns)
             assert real is not None
-            place = real + b"/" + name if real else name
-            if node.kind is EntryKind.DIRECTORY and place.count(b"/") >= self._limits.depth:
+            target = real + b"/" + name if real else name
+            if node.kind is EntryKind.DIRECTORY and target.count(b"/") >= self._limits.depth:
                 raise EntryRefused(f"links lead it deeper than {self._limits.depth} directories")
         except EntryRefused as refusal:
             raise ArchiveRefused(f"{show(path)}: {refusal}") from None
-        before = self.tree.get(place)
+        before = self.tree.get(target)
         if before is not None and not before.kind is node.kind is EntryKind.DIRECTORY:
-            self._discard(place)
-        self.tree.add(place, node)
-        return place
+            self._discard(target)
+        self.tree.add(target, node)
+        return target
 
     def find(self, path: bytes) -> bytes | None:
         """Where a path leads when the links in it are followed, but for its last name; None for nowhere."""

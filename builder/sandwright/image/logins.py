@@ -75,8 +75,8 @@ def places() -> tuple[Path, Path]:
     """The file and the directory of apt's logins; paths that do not exist without apt."""
     if process.find("apt-config") is None:
         return Path("/nonexistent"), Path("/nonexistent")
-    told = process.run("apt-config", "shell", "file", f"{FILE}/f", "folder", f"{FOLDER}/d", timeout=60).text
-    values = dict(re.findall(r"^(file|folder)='([^']*)'$", told, re.MULTILINE))
+    output = process.run("apt-config", "shell", "file", f"{FILE}/f", "folder", f"{FOLDER}/d", timeout=60).text
+    values = dict(re.findall(r"^(file|folder)='([^']*)'$", output, re.MULTILINE))
     return Path(values.get("file") or "/nonexistent"), Path(values.get("folder") or "/nonexistent")
 
 

@@ -41,11 +41,11 @@ class Overlay:
         Raise BuildError when something else is in the way.
         """
         real = self.tree.resolve(path)
-        place = self._place(path) if real is None else real
-        node = self.tree.get(place)
+        moved = self._place(path) if real is None else real
+        node = self.tree.get(moved)
         if node is not None and node.kind is not EntryKind.DIRECTORY:
             raise BuildError(f"{show(path)} can't be a directory: {node.owner} has a {node.kind.value} there")
-        self._put(TarEntry(place, EntryKind.DIRECTORY, mode, uid, gid))
+        self._put(TarEntry(moved, EntryKind.DIRECTORY, mode, uid, gid))
 
     def file(
         self,
@@ -61,17 +61,17 @@ class Overlay:
 
         Raise BuildError when a directory is in the way.
         """
-        place = self._free(path)
+        moved = self._free(path)
         if isinstance(content, bytes):
             data = content
-            self.tree.kept[place] = data
+            self.tree.kept[moved] = data
             self._put(
-                TarEntry(place, EntryKind.FILE, mode, uid, gid, size=len(data)),
+                TarEntry(moved, EntryKind.FILE, mode, uid, gid, size=len(data)),
                 lambda: (data,) if data else (),
             )
         else:
-            self.tree.kept.pop(place, None)
-            self._put(TarEntry(place, EntryKind.FILE, mode, uid, gid, size=size), content)
+            self.tree.kept.pop(moved, None)
+            self._put(TarEntry(moved, EntryKind.FILE, mode, uid, gid, size=size), content)
 
     def link(self, path: bytes, target: bytes) -> None:
         """Add a symbolic link, which replaces a file, a link or an empty directory.
@@ -102,11 +102,11 @@ class Overlay:
         return len(self._additions)
 
     def _free(self, path: bytes, *, or_empty: bool = False) -> bytes:
-        place = self._place(path)
-        node = self.tree.get(place)
-        if node is not None and node.kind is EntryKind.DIRECTORY and (self.tree.names(place) or not or_empty):
+        moved = self._place(path)
+        node = self.tree.get(moved)
+        if node is not None and node.kind is EntryKind.DIRECTORY and (self.tree.names(moved) or not or_empty):
             raise BuildError(f"{show(path)} can't be put there: it is a directory of {node.owner}")
-        return place
+        return moved
 
     def _place(self, path: bytes) -> bytes:
         """The path with links in its parents resolved and missing parents created."""

@@ -89,14 +89,14 @@ def lock_base(
     """
     assert definition.reference is not None
     reference = parse_reference(definition.reference)
-    place = CacheStore(cache)
+    store = CacheStore(cache)
     with open_repository(reference, settings) as repository:
         root = repository.manifest(reference.what)
-        with place.adding(root.descriptor) as file:
+        with store.adding(root.descriptor) as file:
             file.write(root.content)
-        graph = _documents(repository, root.descriptor, place, definition.platforms)
+        graph = _documents(repository, root.descriptor, store, definition.platforms)
         found = {
-            platform: _of_platform(graph, platform, repository, place) for platform in definition.platforms
+            platform: _of_platform(graph, platform, repository, store) for platform in definition.platforms
         }
     progress.note(f"{definition.name}: {reference} is {root.digest}")
     return BaseLock(
@@ -124,7 +124,7 @@ def fetch_base(
     Raise BaseGone when the registry no longer has it, IntegrityError and ArchiveRefused for an unusable base,
     and the errors of the registry's client.
     """
-    place = CacheStore(cache)
+    store = CacheStore(cache)
     images, configs = {}, {}
     with open_repository(lock.pinned, settings) as repository:
         for platform in platforms:
@@ -132,10 +132,10 @@ def fetch_base(
             if pin is None:
                 raise LockError(f"the lock does not hold {platform}, only {', '.join(lock.platforms)}")
             try:
-                graph = pull_pinned(repository, pin, place, progress=progress)
+                graph = pull_pinned(repository, pin, store, progress=progress)
             except NotFound as gone:
                 raise BaseGone(f"{lock.pinned} is no longer there for {platform}: {gone}") from gone
-            config = _config(graph.root, repository, place)
+            config = _config(graph.root, repository, store)
             _check_platform(config, platform, str(repository))
             configs[platform] = config
             images[platform] = _held(graph.root, config, platform, lock)
@@ -144,16 +144,16 @@ def fetch_base(
 
 
 def _documents(
-    repository: Repository, root: Descriptor, place: CacheStore, platforms: Collection[str]
+    repository: Repository, root: Descriptor, store: CacheStore, platforms: Collection[str]
 ) -> ImageGraph:
     """The documents of the wanted platforms, without their blobs."""
 
     def load(descriptor: Descriptor) -> bytes:
-        if not place.has(descriptor):
+        if not store.has(descriptor):
             document = repository.manifest(descriptor.digest)
-            with place.adding(descriptor) as file:
+            with store.adding(descriptor) as file:
                 file.write(document.content)
-        return place.read(descriptor)
+        return store.read(descriptor)
 
     chosen = [parse_platform(each) for each in platforms]
     return walk(
@@ -165,34 +165,34 @@ def _documents(
 
 
 def _of_platform(
-    graph: ImageGraph, platform: str, repository: Repository, place: CacheStore
+    graph: ImageGraph, platform: str, repository: Repository, store: CacheStore
 ) -> tuple[ManifestNode, ImageConfig]:
     """The manifest for a platform, and its config. The index names the platform, or the config does."""
     wanted = parse_platform(platform)
-    said = {
+    history = {
         child.digest: child.platform
         for node in graph.nodes
         for child in node.children
         if child.platform is not None
     }
     manifests = [node for node in graph.nodes if node.descriptor.media_type not in INDEX_TYPES]
-    for node in sorted(manifests, key=lambda each: said.get(each.descriptor.digest) != wanted):
-        own = said.get(node.descriptor.digest)
+    for node in sorted(manifests, key=lambda each: history.get(each.descriptor.digest) != wanted):
+        own = history.get(node.descriptor.digest)
         if own is not None and not _same(own, wanted):
             continue
         if own is None and node.blobs[0].media_type not in CONFIG_TYPES:
             continue
-        config = _config(node, repository, place)
+        config = _config(node, repository, store)
         if own is not None or _same(config.platform, wanted):
             _check_platform(config, platform, str(repository))
             return node, config
-    offered = ", ".join(sorted({str(each) for each in said.values()})) or "another one"
+    offered = ", ".join(sorted({str(each) for each in history.values()})) or "another one"
     raise LockError(
         f"{repository}: {graph.root.descriptor.digest} is not made for {platform}, only for {offered}"
     )
 
 
-def _config(node: ManifestNode, repository: Repository, place: CacheStore) -> ImageConfig:
+def _config(node: ManifestNode, repository: Repository, store: CacheStore) -> ImageConfig:
     """The config of a manifest, fetched if needed."""
     config = node.blobs[0]
     where = f"{repository}: config {config.digest}"
@@ -200,8 +200,8 @@ def _config(node: ManifestNode, repository: Repository, place: CacheStore) -> Im
         raise ArchiveRefused(f"{where}: {config.media_type} is not the config of a container image")
     if config.size > LARGEST_CONFIG:
         raise ArchiveRefused(f"{where}: has {config.size} bytes; at most {LARGEST_CONFIG} are read")
-    fetch_blobs(repository, [config], place)
-    return parse_config(place.read(config), config.digest, where)
+    fetch_blobs(repository, [config], store)
+    return parse_config(store.read(config), config.digest, where)
 
 
 def _check_platform(config: ImageConfig, platform: str, where: str) -> None:
@@ -230,16 +230,16 @@ def _held(node: ManifestNode, config: ImageConfig, platform: str, lock: BaseLock
 
 def _history(config: ImageConfig, count: int, lock: BaseLock) -> tuple[Mapping[str, Any], ...]:
     """A line of history for each layer: the base's own, if the numbers match."""
-    said = sequence(config.document.get("history"), "history")
-    told = [each for each in said if isinstance(each, dict) and not each.get("empty_layer")]
-    if len(told) != count:
-        told = [{}] * count
+    history = sequence(config.document.get("history"), "history")
+    layers_of = [each for each in history if isinstance(each, dict) and not each.get("empty_layer")]
+    if len(layers_of) != count:
+        layers_of = [{}] * count
     return tuple(
         {
             "created": _text(each.get("created"), timestamp(lock.epoch)),
             "created_by": _text(each.get("created_by"), f"layer {number} of {lock.pinned.name}"),
         }
-        for number, each in enumerate(told, 1)
+        for number, each in enumerate(layers_of, 1)
     )
 
 

@@ -53,24 +53,24 @@ def open_layout(path: Path, ref: str | None = None) -> PushSource:
     Raise UsageError when none or several fit; ArchiveRefused or IntegrityError for invalid documents.
     """
     with explained(path):
-        place: BlobSource = blobs.DirectoryBlobs(path) if path.is_dir() else blobs.ArchiveBlobs(path)
-        if place.size("oci-layout") is None or place.size("index.json") is None:
+        source: BlobSource = blobs.DirectoryBlobs(path) if path.is_dir() else blobs.ArchiveBlobs(path)
+        if source.size("oci-layout") is None or source.size("index.json") is None:
             raise UsageError(f"{path}: not an OCI layout: no oci-layout and index.json")
-        index = parse_json(blobs.read(place, "index.json", limit=_LARGEST), f"{path}: index.json", INDEX)
+        index = parse_json(blobs.read(source, "index.json", limit=_LARGEST), f"{path}: index.json", INDEX)
         listed = sequence(index.get("manifests"), f"{path}: manifests")
         found = [read_descriptor(each, f"{path}: manifests[{number}]") for number, each in enumerate(listed)]
         root = _chosen(found, ref, path)
 
         def load(descriptor: Descriptor) -> bytes:
-            return blobs.read(place, descriptor.path, limit=_LARGEST)
+            return blobs.read(source, descriptor.path, limit=_LARGEST)
 
         graph = walk(root, load, str(path))
         for blob in graph.blobs:
-            size = place.size(blob.path)
+            size = source.size(blob.path)
             if size != blob.size:
                 has = "is missing" if size is None else f"has {size} bytes where {blob.size} were promised"
                 raise IntegrityError(f"{path}: {blob.digest} {has}")
-    return PushSource(graph, lambda blob: place.open(blob.path))
+    return PushSource(graph, lambda blob: source.open(blob.path))
 
 
 def pull_layout(
@@ -105,8 +105,8 @@ def pull_layout(
         "manifests": [each.document(annotations={REF_NAME: name}) for each, name in entries],
     }
     target.parent.mkdir(parents=True, exist_ok=True)
-    kept = [*(node.descriptor for node in graph.nodes), *graph.blobs]
-    parts = list(dict.fromkeys(Blob.of(each) for each in kept))
+    needed = [*(node.descriptor for node in graph.nodes), *graph.blobs]
+    parts = list(dict.fromkeys(Blob.of(each) for each in needed))
     with staging(target.absolute().parent, progress=progress) as area:
         for part in parts:
             area.adopt(part, cache.path(part.name))

@@ -35,9 +35,9 @@ def scratch_directory(parent: Path | None) -> Iterator[Path]:
 
     A directory that can't be removed stays, without an error: other users may own it.
     """
-    place = Path(tempfile.mkdtemp(prefix="sandwright-", dir=parent))
+    made = Path(tempfile.mkdtemp(prefix="sandwright-", dir=parent))
     try:
-        yield place
+        yield made
     finally:
         with contextlib.suppress(OSError):
-            discard(place)
+            discard(made)

@@ -32,15 +32,15 @@ class Chosen:
         return Chosen(first.method, (*others, first))
 
 
-def choose(asked: str = "") -> Chosen:
+def choose(requested: str = "") -> Chosen:
     """The method asked for, or the first that works here; where none does, the first of this system.
 
     It starts a sandbox of each until one works; what was found before counts while nothing that it depends
     on has changed. Raise UsageError for a method that there isn't, and for one that enforces nothing.
     """
     host = collect_host()
-    if asked:
-        return _asked(asked)
+    if requested:
+        return _asked(requested)
     tried = []
     for name in registry.proposed(host.os, last_resort=True):
         found = preflights.known(registry.backend(name), host)

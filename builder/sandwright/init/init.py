@@ -103,16 +103,16 @@ def check(directory: Path, text: str, method: str) -> None:
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
-    place = directory.absolute() / POLICY
+    target = directory.absolute() / POLICY
     registered = registry.registered()
-    own = replace(layer(text, file=POLICY, methods=registered), file=str(place))
+    own = replace(layer(text, file=POLICY, methods=registered), file=str(target))
     others = [
         each
         for each in layers_for(directory, os.environ, methods=registered)
         if each.kind not in ("project", "run")
     ]
     policy = MergedPolicy.from_layers([*others, own])
-    written = {str(place): HostEntry("file"), os.path.realpath(place): HostEntry("file")}
+    written = {str(target): HostEntry("file"), os.path.realpath(target): HostEntry("file")}
     resolved = policy.resolve(collect(policy).with_entries(written))
     registry.render(resolved, method)
 

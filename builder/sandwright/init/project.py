@@ -71,14 +71,14 @@ def look(directory: Path) -> ProjectFacts:
     names = list(_names(directory, ignored))
     beside = list(islice(_in_ignored(directory, ignored), MOST))
     found = [(path, path.rpartition("/")[2]) for path in names]
-    told = [(path, each) for path, name in found for each in languages.languages(name)]
+    pairs = [(path, each) for path, name in found for each in languages.languages(name)]
     secrets = sorted(path for path in (*names, *beside) if languages.is_secret(path.rpartition("/")[2]))
-    known = {each.name for _, each in told}
+    known = {each.name for _, each in pairs}
     with_git = tracked(directory) if secrets else frozenset()
     shared = {path for path in secrets if path in with_git or (directory / path).is_symlink()}
     return ProjectFacts(
         languages=tuple(each for each in LANGUAGES if each.name in known),
-        markers=tuple(sorted({path for path, _ in told})),
+        markers=tuple(sorted({path for path, _ in pairs})),
         secrets=tuple(path for path in secrets if spellable(path) and path not in shared),
         shared=tuple(path for path in secrets if spellable(path) and path in shared),
         strange=tuple(path for path in secrets if not spellable(path)),

@@ -168,19 +168,19 @@ class Learner:
 
     def _items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
         for each in grants:
-            said = spelled(each.path, self.current.facts)
-            if said is None:
+            path_text = spelled(each.path, self.current.facts)
+            if path_text is None:
                 self.notify("a path was used that no policy can spell; it is not proposed")
             else:
                 times = "" if each.count == 1 else f", {each.count} of it used"
-                yield Item(said, f"{each.why}{times}")
+                yield Item(path_text, f"{each.why}{times}")
 
     def _hosts(self, found: Needs) -> Iterator[Item]:
         """Hosts as the policy writes them: without a port where a line of it allows both of the web's.
 
         Whoever asks for a name with a star in it reaches no host, and the name would open many.
         """
-        allow, said = self.current.network.allow, set()
+        allow, path_text = self.current.network.allow, set()
         for host, port in sorted(found.hosts):
             try:
                 pattern = host_pattern(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -193,8 +193,8 @@ class Learner:
             web = replace(pattern, ports=WEB_PORTS)
             if port in WEB_PORTS and any(each.covers(web) for each in allow):
                 pattern = web
-            if pattern not in said:
-                said.add(pattern)
+            if pattern not in path_text:
+                path_text.add(pattern)
                 yield Item(str(pattern), f"was reached on port {port}", pattern.private)
 
 

@@ -69,7 +69,7 @@ class Needs:
     links: dict[str, set[str]] = field(default_factory=dict)
     looks: set[str] = field(default_factory=set)
     writes: dict[str, set[str]] = field(default_factory=dict)
-    asked: dict[tuple[str, str], str] = field(default_factory=dict)
+    requested: dict[tuple[str, str], str] = field(default_factory=dict)
     hosts: set[tuple[str, int]] = field(default_factory=set)
     localhost: set[int] = field(default_factory=set)
     sockets: set[str] = field(default_factory=set)
@@ -104,7 +104,7 @@ def _add_read(found: Needs, access: Access, made: set[str], bounds: Bounds) -> N
         return  # it is nowhere, so nothing is missing
     if bounds.denied(path) or not bounds.readable(path):
         if kinds:
-            found.asked[(path, "read")] = "denied" if bounds.denied(path) else "not granted"
+            found.requested[(path, "read")] = "denied" if bounds.denied(path) else "not granted"
         return
     if not kinds:
         found.looks.add(path)
@@ -125,7 +125,7 @@ def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> 
         return
     if not bounds.writable(path):
         why = "denied" if bounds.denied(path) else "not writable"
-        found.asked[(path, "write")] = why
+        found.requested[(path, "write")] = why
         return
     above = os.path.dirname(path)
     while above in made and above != "/":
@@ -138,11 +138,13 @@ def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> 
 
 def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
     network = bounds.current.network
-    for asked in record.hosts:
-        if asked.refused:
-            found.asked[(f"{asked.host}:{asked.port}", "host")] = f"refused by the proxy: {asked.refused}"
+    for requested in record.hosts:
+        if requested.refused:
+            found.requested[(f"{requested.host}:{requested.port}", "host")] = (
+                f"refused by the proxy: {requested.refused}"
+            )
         else:
-            found.hosts.add((asked.host, asked.port))
+            found.hosts.add((requested.host, requested.port))
     for each in record.contacts:
         if each.action == "listen":
             continue
@@ -152,7 +154,9 @@ def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
         elif each.address.startswith("127.") or each.address == "::1":
             found.localhost |= {each.port} & set(network.localhost)
         elif network.mode != "host" and each.port and each.address not in ("0.0.0.0", "::"):  # noqa: S104 - what a program named
-            found.asked[(f"{each.type} {each.address} port {each.port}", "address")] = "no way but the proxy"
+            found.requested[(f"{each.type} {each.address} port {each.port}", "address")] = (
+                "no way but the proxy"
+            )
 
 
 def _placed(access: Access) -> str | None:

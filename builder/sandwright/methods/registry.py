@@ -83,7 +83,7 @@ def proposed(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
         for name, each in METHODS.items()
         if last_resort or not each.properties.last_resort
     }
-    return tuple(name for _, name in sorted((place, name) for name, place in places.items() if place))
+    return tuple(name for _, name in sorted((rank, name) for name, rank in places.items() if rank))
 
 
 def registered() -> tuple[str, ...]:
@@ -133,10 +133,10 @@ def _with_parts(name: str) -> Method:
     parts = variant.parts
     if parts == Parts():
         return definition
-    given = {part: value for part, value in asdict(parts).items() if value}
+    replaced = {part: value for part, value in asdict(parts).items() if value}
     if parts.render:
-        given |= {"read_back": parts.read_back, "read_others": parts.read_others}  # of other artifacts
-    return replace(definition, parts=replace(definition.parts, **given))
+        replaced |= {"read_back": parts.read_back, "read_others": parts.read_others}  # of other artifacts
+    return replace(definition, parts=replace(definition.parts, **replaced))
 
 
 def declaration(name: str) -> Declaration:

@@ -27,9 +27,9 @@ def bundle_text(
     if settings.value("network.ca") != "host" or settings.value("network.mode") in (None, "none"):
         return {}
     inputs.variable("SSL_CERT_FILE")
-    given = environ.get("SSL_CERT_FILE", "")
-    for place in (*([given] if given.startswith("/") else []), *BUNDLES):
-        path = inputs.real(place)
+    from_environment = environ.get("SSL_CERT_FILE", "")
+    for bundle in (*([from_environment] if from_environment.startswith("/") else []), *BUNDLES):
+        path = inputs.real(bundle)
         text = inputs.text(path) or ""
         found = [each.group(0) for each in CERTIFICATE.finditer(text)]
         if found and _is_safe(inputs.status(path), uid):

@@ -76,11 +76,11 @@ def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]
     """
     roots = tuple(writable)
     found: dict[str, str] = {}
-    for place in directories():
-        path, links = followed(place, facts)
+    for location in directories():
+        path, links = followed(location, facts)
         if any(is_inside(each, root) for each in (path, *links) for root in roots):
-            found.setdefault(path, place)
-    return tuple(place for path, place in found.items() if found.keys().isdisjoint(ancestors(path)))
+            found.setdefault(path, location)
+    return tuple(location for path, location in found.items() if found.keys().isdisjoint(ancestors(path)))
 
 
 def directories() -> tuple[str, ...]:
@@ -100,14 +100,14 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     if policy.methods == ("noop",):
         return
     tree = policy.filesystem.tree
-    held = [place for place in directories() if not _changeable(place, tree.changes_host)]
+    held = [location for location in directories() if not _changeable(location, tree.changes_host)]
     for path, why in _added():
-        if _changeable(path, tree.changes_host) and not any(is_inside(path, place) for place in held):
+        if _changeable(path, tree.changes_host) and not any(is_inside(path, location) for location in held):
             raise UsageError(f"{why}, which the sandbox can write: the next start would load code from there")
-    for place in (*directories(), *_executables()):
-        granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
-        if granted or _changeable(place, tree.changes_host):
-            raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
+    for location in (*directories(), *_executables()):
+        granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(location)))
+        if granted or _changeable(location, tree.changes_host):
+            raise UsageError(f"the policy lets {location} be written, and this program is loaded from there")
     _refuse_inside(policy.filesystem.rules)
     holding = process.folders_with(LAUNCHERS_PROGRAMS, _folders(tree.changes_host))
     for name, folders in holding.items():
@@ -127,8 +127,8 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
 def _refuse_inside(rules: Iterable[PathRule]) -> None:
     """Raise UsageError for a grant inside a directory of packages: a later start may load what is there."""
     prefixes = {_plain(path) for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
-    packages = [place for place in (*directories(), *_search_path()) if place not in prefixes]
-    holding = {os.path.realpath(place) for place in packages}
+    packages = [location for location in (*directories(), *_search_path()) if location not in prefixes]
+    holding = {os.path.realpath(location) for location in packages}
     for rule in rules:
         if rule.writable and not rule.private and not holding.isdisjoint(ancestors(rule.path)):
             raise UsageError(f"the policy lets {rule.path} be written, and this program is loaded from there")
@@ -188,8 +188,9 @@ def _commands() -> Iterator[str]:
 
 def _modules() -> Iterator[tuple[str, str]]:
     """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
+    all_ours = _is_ours()
     for name, module in sorted(sys.modules.items()):
-        ours = _is_ours() or name.partition(".")[0].startswith("sandwright")
+        ours = all_ours or name.partition(".")[0].startswith("sandwright")
         file = getattr(module, "__file__", None) if ours else None
         if isinstance(file, str):
             yield name, _plain(file)

@@ -130,8 +130,8 @@ def seccomp_file(settings: MergedSettings) -> str:
 
 def base(layers: Sequence[Layer]) -> tuple[str, ...]:
     """The presets that some layers start from: those of the last one that says, else `default`."""
-    said = [layer.policy.extends for layer in layers if layer.policy.extends is not None]
-    return said[-1] if said else ("default",)
+    extended = [layer.policy.extends for layer in layers if layer.policy.extends is not None]
+    return extended[-1] if extended else ("default",)
 
 
 class _Merging:

@@ -238,8 +238,8 @@ def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) 
     try:
         policy = decode(PolicyFile, parsed, context=tuple(methods))
     except DocumentError as error:
-        told = {problem.field for problem in problems}
-        found = [_about_home(problem) for problem in error.problems if problem.field not in told]
+        reported = {problem.field for problem in problems}
+        found = [_about_home(problem) for problem in error.problems if problem.field not in reported]
         raise DocumentError(parsed.file, [*retired, *problems, *found]) from None
     if problems:
         raise DocumentError(parsed.file, [*retired, *problems])
@@ -254,9 +254,9 @@ def _about_home(problem: Problem) -> Problem:
 
 
 def _refuse_later_version(parsed: Document) -> None:
-    given = parsed.data.get("schema") if isinstance(parsed.data, dict) else None
-    if type(given) is int and given > VERSION:
-        message = f"is version {given} of the format; this sandwright reads {VERSION}. Install a newer one"
+    version = parsed.data.get("schema") if isinstance(parsed.data, dict) else None
+    if type(version) is int and version > VERSION:
+        message = f"is version {version} of the format; this sandwright reads {VERSION}. Install a newer one"
         raise DocumentError(parsed.file, [Problem(*parsed.position(("schema",)), "schema", message)])
 
 

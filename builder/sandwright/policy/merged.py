@@ -71,24 +71,24 @@ class MergedPolicy:
         Warn once in a process of names of the last release (`RetiredNameWarning`). Raise DocumentError for
         what contradicts between layers, and for attempts to loosen the floor.
         """
-        given = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
-        _warn_of_retired(given)
-        own = [layer for layer in given if layer.kind == "floor"]
+        ordered = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
+        _warn_of_retired(ordered)
+        own = [layer for layer in ordered if layer.kind == "floor"]
         below = [each for layer in own for each in _floor_presets(layer)]
-        settings = _stacked(given)
+        settings = _stacked(ordered)
         limits = merged([*below, *own]) if own else None
         faults = Faults()
         if limits is not None:
             check_values(limits, settings, faults)
         _check_together(settings, faults)
         faults.raise_any()
-        return cls(given, settings, limits)
+        return cls(ordered, settings, limits)
 
     @classmethod
     def unchecked(cls, layers: Sequence[Layer]) -> Self:
         """What some layers say together, to compare it: nothing is refused, and the floor is no limit."""
-        given = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
-        return cls(given, _stacked(given), None)
+        ordered = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
+        return cls(ordered, _stacked(ordered), None)
 
     def resolve(self, facts: HostFacts) -> ResolvedPolicy:
         """Put the policy on the host of `facts`. Raise like `sandwright.policy.resolve.resolve`."""
@@ -140,12 +140,12 @@ class MergedPolicy:
         return seccomp_file(self.settings)
 
 
-def _stacked(given: Sequence[Layer]) -> MergedSettings:
+def _stacked(ordered: Sequence[Layer]) -> MergedSettings:
     """What layers in their order say together with the presets and what is built in."""
-    own = [layer for layer in given if layer.kind == "floor"]
-    others = [layer for layer in given if layer.kind != "floor"]
+    own = [layer for layer in ordered if layer.kind == "floor"]
+    others = [layer for layer in ordered if layer.kind != "floor"]
     below = [each for layer in own for each in _floor_presets(layer)]
-    return merged([load.built_in(), *load.presets(base(others)), *below, *given])
+    return merged([load.built_in(), *load.presets(base(others)), *below, *ordered])
 
 
 _WARNED: dict[str | tuple[str, type[Warning], int], int] = {}

@@ -274,12 +274,14 @@ def protections(
         later = frozenset(each.path for each in exceptions if each.source.rank > rank)
         firm = names[0].source.layer in ("built-in", "floor")
         excepted = frozenset() if firm else later
-        kept = names if firm else [*_without_configuration(names, settings)]
+        remaining = names if firm else [*_without_configuration(names, settings)]
         made = [
-            Protection(tuple(kept), roots, excepted),
-            Protection(_of_git(kept), facts.git_directories, excepted),
-            git_protection.bare_protection(_of_git(kept), project, facts, excepted=excepted, rules=rules),
-            *git_protection.protections(_of_git(kept), facts, excepted),
+            Protection(tuple(remaining), roots, excepted),
+            Protection(_of_git(remaining), facts.git_directories, excepted),
+            git_protection.bare_protection(
+                _of_git(remaining), project, facts, excepted=excepted, rules=rules
+            ),
+            *git_protection.protections(_of_git(remaining), facts, excepted),
         ]
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)

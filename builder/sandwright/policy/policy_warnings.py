@@ -81,10 +81,10 @@ def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
         count = inputs.status(rule.path).names
         if count < 2:
             continue
-        said = f"{rule.path} has {count} names (hard links), and only this one is held"
+        text = f"{rule.path} has {count} names (hard links), and only this one is held"
         if _decides(rule, policy):
-            raise UsageError(f"{said}: give it a file of its own, with `cp -p` and `mv`")
-        yield f"{rule.kind} {rule.written}: {said}"
+            raise UsageError(f"{text}: give it a file of its own, with `cp -p` and `mv`")
+        yield f"{rule.kind} {rule.written}: {text}"
 
 
 def _decides(rule: PathRule, policy: ResolvedPolicy) -> bool:

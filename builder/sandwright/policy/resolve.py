@@ -246,13 +246,13 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
 
 
 def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]) -> EnvironmentRules:
-    given = settings.entries.get("environment.set", {})
+    setting = settings.entries.get("environment.set", {})
     own = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
     return EnvironmentRules(
         passed=tuple(dict.fromkeys(item.value for item in settings.items("environment.pass"))),
         set={
             name: spelling.substituted(item.value, own)
-            for name, item in sorted(given.items())
+            for name, item in sorted(setting.items())
             if item.value is not None
         },
         secret=secrets,
@@ -285,8 +285,8 @@ def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:
     """The limits. Of memory a preset never gives more than three quarters of what the machine has."""
 
     def limit(name: str) -> Any:  # noqa: ANN401 - of the field's type
-        given = settings.value(f"resources.{name}")
-        return None if given == UNLIMITED else given
+        setting = settings.value(f"resources.{name}")
+        return None if setting == UNLIMITED else setting
 
     memory, time = limit("memory"), limit("time")
     size = values.size(memory) if memory else None

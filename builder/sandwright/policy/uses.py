@@ -227,10 +227,10 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
             yield Use("filesystem.protect-elsewhere", f"protect {path}", source)
             break
     if files.links:
-        told = "; ".join(map(str, files.links[:MAX_LINKS_TOLD]))
+        listed = "; ".join(map(str, files.links[:MAX_LINKS_TOLD]))
         more = len(files.links) - MAX_LINKS_TOLD
-        told += f"; and {more} more" if more > 0 else ""
-        yield Use("filesystem.links", told, files.links[0].source)
+        listed += f"; and {more} more" if more > 0 else ""
+        yield Use("filesystem.links", listed, files.links[0].source)
     yield Use(f"filesystem.tmp-{files.tmp}", f"tmp: {files.tmp}", policy.source("filesystem.tmp"))
 
 

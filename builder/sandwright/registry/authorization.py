@@ -68,7 +68,7 @@ class Authorizer:
                 return None
             return united(self._challenge.parameters.get("scope", "").split(" "))
 
-    def header(self, asked: RegistryOperation, scopes: Sequence[str]) -> str | None:
+    def header(self, operation: RegistryOperation, scopes: Sequence[str]) -> str | None:
         """The `Authorization` header for a request that needs `scopes`; None when it needs none.
 
         Raise RegistryError when the token server refuses, HostError for unreadable logins.
@@ -76,10 +76,10 @@ class Authorizer:
         with self._lock:
             match self._challenge:
                 case AuthChallenge(scheme="basic"):
-                    credential = self._credential(asked.repository)
+                    credential = self._credential(operation.repository)
                     return None if credential is None else _basic(credential)
                 case AuthChallenge(scheme="bearer") as challenge:
-                    return f"Bearer {self._token(challenge, asked, scopes).text}"
+                    return f"Bearer {self._token(challenge, operation, scopes).text}"
                 case _:
                     return None
 
@@ -88,12 +88,12 @@ class Authorizer:
         with self._lock:
             self._tokens.pop(united(scopes), None)
 
-    def explain(self, asked: RegistryOperation) -> str:
+    def explain(self, operation: RegistryOperation) -> str:
         """Why a 401 is final."""
         with self._lock:
             if self._challenge is None:
                 return "it does not say how to log in"
-            credential = self._credential(asked.repository)
+            credential = self._credential(operation.repository)
         if credential is None:
             hint = "'docker login' or 'podman login' make one"
             return f"it wants a login, and there is none for {self._host}; {hint}"
@@ -105,19 +105,23 @@ class Authorizer:
             self._credentials[repository] = self._settings.credentials.find(self._host, repository)
         return self._credentials[repository]
 
-    def _token(self, challenge: AuthChallenge, asked: RegistryOperation, scopes: Sequence[str]) -> _Token:
+    def _token(self, challenge: AuthChallenge, operation: RegistryOperation, scopes: Sequence[str]) -> _Token:
         key = united(scopes)
         held = self._tokens.get(key)
         if held is None or held.until < time.monotonic():
-            held = self._tokens[key] = self._fetch(challenge, asked, key)
+            held = self._tokens[key] = self._fetch(challenge, operation, key)
         return held
 
-    def _fetch(self, challenge: AuthChallenge, asked: RegistryOperation, scopes: tuple[str, ...]) -> _Token:
-        realm = self._realm(challenge, asked)
+    def _fetch(
+        self, challenge: AuthChallenge, operation: RegistryOperation, scopes: tuple[str, ...]
+    ) -> _Token:
+        realm = self._realm(challenge, operation)
         where = RegistryOperation(
-            asked.host, asked.repository, f"{asked.what}: token of {urllib.parse.urlsplit(realm).netloc}"
+            operation.host,
+            operation.repository,
+            f"{operation.what}: token of {urllib.parse.urlsplit(realm).netloc}",
         )
-        credential = self._credential(asked.repository)
+        credential = self._credential(operation.repository)
         fields = [("service", service)] if (service := challenge.parameters.get("service")) else []
         begun = time.monotonic()
         if credential is not None and credential.identity_token:
@@ -143,12 +147,14 @@ class Authorizer:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return self._send("POST", realm, headers, urllib.parse.urlencode(form).encode(), where)
 
-    def _realm(self, challenge: AuthChallenge, asked: RegistryOperation) -> str:
+    def _realm(self, challenge: AuthChallenge, operation: RegistryOperation) -> str:
         """The token server's address, if a credential may be sent there. Raise RegistryError."""
         realm = challenge.parameters.get("realm", "")
-        problem = self._realm_fault(realm) or self._stranger(realm, asked)
+        problem = self._realm_fault(realm) or self._stranger(realm, operation)
         if problem:
-            raise RegistryError(f"{asked}: it names the token server {printable(realm, 120)!r}, {problem}")
+            raise RegistryError(
+                f"{operation}: it names the token server {printable(realm, 120)!r}, {problem}"
+            )
         return realm
 
     def _realm_fault(self, realm: str) -> str:
@@ -168,9 +174,9 @@ class Authorizer:
             return "to which everybody could listen: it is not https"
         return ""
 
-    def _stranger(self, realm: str, asked: RegistryOperation) -> str:
+    def _stranger(self, realm: str, operation: RegistryOperation) -> str:
         """Why a login is not sent to a realm; empty when it is, or without a login."""
-        credential = self._credential(asked.repository)
+        credential = self._credential(operation.repository)
         host = urllib.parse.urlsplit(realm).hostname or ""
         if credential is None or self._settings.knows_token_server(self._host, host):
             return ""

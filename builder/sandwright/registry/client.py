@@ -39,7 +39,7 @@ class RegistryRequest:
 
     method: str
     url: str
-    asked: RegistryOperation
+    operation: RegistryOperation
     scopes: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body | bytes | None = None
@@ -79,7 +79,7 @@ class RegistryClient:
         whole = replace(request, url=urllib.parse.urljoin(base, request.url))
         return self._expected(whole, self._patiently(lambda: self._authorized(whole), whole))
 
-    def resolve(self, location: str, near: str, asked: RegistryOperation) -> str:
+    def resolve(self, location: str, near: str, operation: RegistryOperation) -> str:
         """The URL of a `Location` header, if it may be followed. Raise RegistryError."""
         url, problem = location, "which is not a valid URL"
         try:
@@ -91,7 +91,7 @@ class RegistryClient:
         except ValueError:
             pass
         if problem:
-            raise RegistryError(f"{asked}: it redirects to {printable(url, 120)!r}, {problem}")
+            raise RegistryError(f"{operation}: it redirects to {printable(url, 120)!r}, {problem}")
         return urllib.parse.urldefrag(url).url
 
     def own(self, url: str) -> bool:
@@ -122,13 +122,13 @@ class RegistryClient:
         if answer.foreign:
             note = f"at {urllib.parse.urlsplit(answer.url).netloc}, where it sent us"
         elif answer.status == 401:
-            note = self._authorizer.explain(request.asked)
-        raise refusal(request.asked, answer.status, answer.content_type, body, note=note)
+            note = self._authorizer.explain(request.operation)
+        raise refusal(request.operation, answer.status, answer.content_type, body, note=note)
 
     def _authorized(self, request: RegistryRequest) -> Response:
         """Send a request with credentials; repeat it once after a new challenge."""
         scopes = request.scopes
-        answer = self._followed(request, self._authorizer.header(request.asked, scopes))
+        answer = self._followed(request, self._authorizer.header(request.operation, scopes))
         if answer.status != 401 or answer.foreign:
             return answer
         self._authorizer.forget(scopes)
@@ -136,7 +136,7 @@ class RegistryClient:
         if named is None:
             return answer
         answer.finish()
-        return self._followed(request, self._authorizer.header(request.asked, (*scopes, *named)))
+        return self._followed(request, self._authorizer.header(request.operation, (*scopes, *named)))
 
     def _followed(self, request: RegistryRequest, authorization: str | None) -> Response:
         """Send a request and follow redirects, without credentials to another host."""
@@ -152,9 +152,9 @@ class RegistryClient:
             answer.foreign = not own
             if not self._leads_on(request, answer):
                 return answer
-            url = self.resolve(answer.headers.get("Location", ""), url, request.asked)
+            url = self.resolve(answer.headers.get("Location", ""), url, request.operation)
             answer.finish()
-        raise RegistryError(f"{request.asked}: it redirects more than {MOST_REDIRECTS} times")
+        raise RegistryError(f"{request.operation}: it redirects more than {MOST_REDIRECTS} times")
 
     @staticmethod
     def _leads_on(request: RegistryRequest, answer: Response) -> bool:
@@ -172,7 +172,7 @@ class RegistryClient:
                 answer = attempt()
             except ConnectionBroken as problem:
                 if last or not request.again or problem.kind in ("untrusted", "plain"):
-                    raise self._lost(request.asked, problem, number) from problem
+                    raise self._lost(request.operation, problem, number) from problem
             else:
                 passing = answer.status in (TRANSIENT if request.again else UNTOUCHED)
                 wish = answer.retry_after() if passing else 0.0
@@ -182,10 +182,10 @@ class RegistryClient:
             self.transport.wait(patience.backoff(number, wish))
         raise AssertionError
 
-    def _lost(self, asked: RegistryOperation, problem: ConnectionBroken, attempts: int) -> RegistryError:
+    def _lost(self, operation: RegistryOperation, problem: ConnectionBroken, attempts: int) -> RegistryError:
         tried = f", {attempts} times" if attempts > 1 else ""
         kind = Unreachable if problem.kind == "unreachable" else Unavailable
-        return kind(f"{asked}: no whole answer{tried}: {problem}")
+        return kind(f"{operation}: no whole answer{tried}: {problem}")
 
     def _send_to_realm(
         self,
@@ -193,9 +193,9 @@ class RegistryClient:
         url: str,
         headers: Mapping[str, str],
         body: Body | bytes | None,
-        asked: RegistryOperation,
+        operation: RegistryOperation,
     ) -> Response:
-        request = RegistryRequest(method, url, asked, headers=headers, body=body)
+        request = RegistryRequest(method, url, operation, headers=headers, body=body)
         return self._patiently(lambda: self.transport.send(method, url, headers=headers, body=body), request)
 
     def _reach(self) -> str:

@@ -206,10 +206,10 @@ def _ask_helper(helper: object, host: str, path: Path) -> Credential | None:
     except CommandFailed as failed:
         raise HostError(f"{program}: no login for {host} within {HELPER_TIMEOUT:g} s") from failed
     if not answer:
-        said = f"{answer.text} {answer.stderr}"
-        if _NOT_FOUND in said.lower():
+        output = f"{answer.text} {answer.stderr}"
+        if _NOT_FOUND in output.lower():
             return None
-        raise HostError(f"{program}: no login for {host}: {_printable(said)}")
+        raise HostError(f"{program}: no login for {host}: {_printable(output)}")
     try:
         document = strictjson.loads_lenient(answer.stdout)
         user, secret = document["Username"], document["Secret"]

@@ -55,7 +55,7 @@ class Download:
         self._credit = ByteProgress(step)
         self._at = 0
         self._parts = 0
-        self._algorithm = check_digest(descriptor.digest, str(request.asked)).partition(":")[0]
+        self._algorithm = check_digest(descriptor.digest, str(request.operation)).partition(":")[0]
         self._hash = hashlib.new(self._algorithm)
 
     def run(self) -> None:
@@ -72,7 +72,7 @@ class Download:
                 if failures >= patience.attempts:
                     reached = f"{self._at} of {self._descriptor.size} bytes"
                     raise RegistryError(
-                        f"{self._request.asked}: {problem}; gave up at {reached}"
+                        f"{self._request.operation}: {problem}; gave up at {reached}"
                     ) from problem
                 self._client.transport.wait(patience.backoff(failures))
             whole = self._at == self._descriptor.size
@@ -81,7 +81,7 @@ class Download:
                 self._restart()
         if not self._is_right():
             found = f"{self._algorithm}:{self._hash.hexdigest()}"
-            raise WrongContent(f"{self._request.asked}: what came has the digest {found}")
+            raise WrongContent(f"{self._request.operation}: what came has the digest {found}")
 
     def _is_right(self) -> bool:
         return self._descriptor.digest == f"{self._algorithm}:{self._hash.hexdigest()}"
@@ -107,17 +107,17 @@ class Download:
 
     def _check_start(self, answer: Response) -> None:
         """Check that the body starts at our offset. Raise ConnectionBroken to restart."""
-        asked, size = self._request.asked, self._descriptor.size
+        operation, size = self._request.operation, self._descriptor.size
         if answer.content_type == "text/html":
-            raise refusal(asked, answer.status, answer.content_type, answer.beginning(1 << 16))
+            raise refusal(operation, answer.status, answer.content_type, answer.beginning(1 << 16))
         if answer.status == 416 and self._at:
             self._restart()
             raise ConnectionBroken("it has nothing from there on (416)", "cut")
         if answer.status == 416:
-            raise refusal(asked, 416, answer.content_type, answer.beginning(1 << 16))
+            raise refusal(operation, 416, answer.content_type, answer.beginning(1 << 16))
         if answer.status == 200:
             if length := answer.other_length(size):
-                raise WrongContent(f"{asked}: has {length} bytes where {size} were promised")
+                raise WrongContent(f"{operation}: has {length} bytes where {size} were promised")
             if self._at:
                 self._restart()
             return
@@ -126,13 +126,13 @@ class Download:
             self._restart()
             raise ConnectionBroken("it answered with another part than it was asked for", "cut")
         if match[3] not in ("*", str(size)):
-            raise WrongContent(f"{asked}: has {match[3]} bytes where {size} were promised")
+            raise WrongContent(f"{operation}: has {match[3]} bytes where {size} were promised")
 
     def _take(self, chunk: bytes) -> None:
         self._at += len(chunk)
         if self._at > self._descriptor.size:
             promised = f"the {self._descriptor.size} bytes promised"
-            raise WrongContent(f"{self._request.asked}: is longer than {promised}")
+            raise WrongContent(f"{self._request.operation}: is longer than {promised}")
         self._hash.update(chunk)
         self._sink.write(chunk)
         self._credit.reach(self._at)

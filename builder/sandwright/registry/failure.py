@@ -72,7 +72,7 @@ class RegistryOperation:
 
 
 def refusal(
-    asked: RegistryOperation, status: int, content_type: str, body: bytes, *, note: str = ""
+    operation: RegistryOperation, status: int, content_type: str, body: bytes, *, note: str = ""
 ) -> RegistryError:
     """The error for an answer that is none of those expected. `body` is its beginning."""
     codes, said = _said(content_type, body)
@@ -81,7 +81,7 @@ def refusal(
     except ValueError:
         name = "a status that HTTP does not have"
     parts = [f"{status} {name}", note or _HINTS.get(status, ""), said]
-    message = f"{asked}: {': '.join(filter(None, parts))}"
+    message = f"{operation}: {': '.join(filter(None, parts))}"
     kind = {401: Denied, 403: Denied, 404: NotFound, 429: Unavailable}.get(status, RegistryError)
     kind = Unavailable if status >= 500 else kind
     return kind(message, status=status, codes=codes)

@@ -34,7 +34,7 @@ class ContentStore(Protocol):
 def pull(
     repository: Repository,
     what: str,
-    place: ContentStore,
+    store: ContentStore,
     *,
     wanted: PlatformFilter = lambda _: True,
     jobs: int = JOBS,
@@ -46,14 +46,14 @@ def pull(
     ArchiveRefused for invalid documents, and the errors of the store.
     """
     root = repository.manifest(what)
-    _keep(place, root)
-    return pull_pinned(repository, root.descriptor, place, wanted=wanted, jobs=jobs, progress=progress)
+    _keep(store, root)
+    return pull_pinned(repository, root.descriptor, store, wanted=wanted, jobs=jobs, progress=progress)
 
 
 def pull_pinned(
     repository: Repository,
     root: Descriptor,
-    place: ContentStore,
+    store: ContentStore,
     *,
     wanted: PlatformFilter = lambda _: True,
     jobs: int = JOBS,
@@ -62,44 +62,44 @@ def pull_pinned(
     """Pull an image by its descriptor. When the store has all of it, the registry is not contacted."""
 
     def load(descriptor: Descriptor) -> bytes:
-        if place.has(descriptor):
-            return place.read(descriptor)
+        if store.has(descriptor):
+            return store.read(descriptor)
         if descriptor.size > LARGEST_DOCUMENT:
             raise ArchiveRefused(f"{repository}: {descriptor.digest} is too long for a document")
         document = repository.manifest(descriptor.digest)
-        _keep(place, document)
+        _keep(store, document)
         return document.content
 
     graph = walk(root, load, str(repository), wanted=wanted)
-    fetch_blobs(repository, graph.blobs, place, jobs=jobs, progress=progress)
+    fetch_blobs(repository, graph.blobs, store, jobs=jobs, progress=progress)
     return graph
 
 
 def fetch_blobs(
     repository: Repository,
     blobs: Sequence[Descriptor],
-    place: ContentStore,
+    store: ContentStore,
     *,
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> None:
     """Fetch the blobs that a store lacks."""
-    missing = [blob for blob in blobs if not place.has(blob)]
+    missing = [blob for blob in blobs if not store.has(blob)]
     if not missing:
         return
     largest_first = sorted(missing, key=lambda each: -each.size)
     with progress.step(f"pull {repository}", sum(blob.size for blob in missing)) as step:
-        tasks = [partial(_fetch, repository, place, step, blob) for blob in largest_first]
+        tasks = [partial(_fetch, repository, store, step, blob) for blob in largest_first]
         run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
 
 
-def _fetch(repository: Repository, place: ContentStore, step: ProgressStep, blob: Descriptor) -> None:
-    with place.adding(blob) as sink:
+def _fetch(repository: Repository, store: ContentStore, step: ProgressStep, blob: Descriptor) -> None:
+    with store.adding(blob) as sink:
         repository.fetch_blob(blob, sink, step=step)
 
 
-def _keep(place: ContentStore, document: RawManifest) -> None:
+def _keep(store: ContentStore, document: RawManifest) -> None:
     descriptor = document.descriptor
-    if not place.has(descriptor):
-        with place.adding(descriptor) as sink:
+    if not store.has(descriptor):
+        with store.adding(descriptor) as sink:
             sink.write(document.content)

@@ -98,8 +98,8 @@ def verify(repository: Repository, graph: ImageGraph, *, jobs: int = JOBS) -> No
 
     def check_blob(blob: Descriptor) -> None:
         if not repository.has_blob(blob):
-            asked = repository.asked(f"blob {blob.digest}")
-            raise NotFound(f"{asked}: it was pushed, and is not there", status=404)
+            operation = repository.operation(f"blob {blob.digest}")
+            raise NotFound(f"{operation}: it was pushed, and is not there", status=404)
 
     tasks = [partial(check_document, node) for node in graph.nodes]
     tasks += [partial(check_blob, blob) for blob in graph.blobs]

@@ -70,17 +70,17 @@ def parse_reference(text: str, *, tag: str | None = DEFAULT_TAG) -> Reference:
     except ArchiveRefused as error:
         raise UsageError(str(error)) from None
     host, repository = _split(rest)
-    repository, colon, given = repository.partition(":")
+    repository, colon, text_digest = repository.partition(":")
     _check_host(host, text)
     check_repository(repository, text)
     if host.lower() in _HUB_NAMES:
         host = HUB
         repository = repository if "/" in repository else f"library/{repository}"
     if colon:
-        check_tag(given, text)
+        check_tag(text_digest, text)
     if len(host) + 1 + len(repository) > LONGEST_NAME:
         raise UsageError(f"'{_short(text)}': the name is longer than {LONGEST_NAME} characters")
-    return Reference(host.lower(), repository, given if colon else None if pinned else tag, pinned)
+    return Reference(host.lower(), repository, text_digest if colon else None if pinned else tag, pinned)
 
 
 def check_repository(repository: str, text: str = "") -> str:

@@ -84,8 +84,8 @@ def push_referrer(
         if any(each.descriptor.digest == document.digest for each in listed):
             return referrer
         repository.client.transport.wait(repository.client.settings.patience.pause)
-    asked = repository.asked(f"referrers of {subject.digest}")
-    raise WrongContent(f"{asked}: {document.digest} was attached, and is not listed")
+    operation = repository.operation(f"referrers of {subject.digest}")
+    raise WrongContent(f"{operation}: {document.digest} was attached, and is not listed")
 
 
 def _manifest(
@@ -110,26 +110,26 @@ def _manifest(
 
 def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
     """The list of the registry's API; None without the API."""
-    asked = repository.asked(f"referrers of {digest}")
+    operation = repository.operation(f"referrers of {digest}")
     path, found = f"referrers/{digest}", []
     for _ in range(MOST_PAGES):
         try:
-            with repository.send("GET", path, asked.what, headers={"Accept": OCI_INDEX}) as answer:
+            with repository.send("GET", path, operation.what, headers={"Accept": OCI_INDEX}) as answer:
                 if answer.content_type != OCI_INDEX:
                     return None  # a page for people, most likely
-                body = read(answer, asked)
+                body = read(answer, operation)
                 following = answer.headers.get("Link", "")
                 base = answer.url
         except RegistryError as error:
             if error.status in _NO_API:
                 return None
             raise
-        found += _read_index(body, str(asked))
+        found += _read_index(body, str(operation))
         if 'rel="next"' not in following:
             return found
         target = following.partition("<")[2].partition(">")[0]
-        path = repository.client.resolve(target, base, asked)
-    raise RegistryError(f"{asked}: the list has more than {MOST_PAGES} pages")
+        path = repository.client.resolve(target, base, operation)
+    raise RegistryError(f"{operation}: the list has more than {MOST_PAGES} pages")
 
 
 def _fallback(repository: Repository, digest: str) -> list[Referrer]:

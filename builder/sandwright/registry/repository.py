@@ -69,7 +69,7 @@ class Repository:
     def __str__(self) -> str:
         return f"{self.host}/{self.name}"
 
-    def asked(self, what: str) -> RegistryOperation:
+    def operation(self, what: str) -> RegistryOperation:
         """The subject of a request, for messages."""
         return RegistryOperation(self.host, self.name, what)
 
@@ -85,19 +85,19 @@ class Repository:
         """Send a request for a path below the repository, or for a full URL."""
         url = path if "://" in path else f"/v2/{self.name}/{path}"
         request = RegistryRequest(
-            method, url, self.asked(what), self.scopes, headers or {}, body, frozenset(expect or (200,))
+            method, url, self.operation(what), self.scopes, headers or {}, body, frozenset(expect or (200,))
         )
         return self.client.send(request)
 
     def manifest(self, what: str) -> RawManifest:
         """The manifest or index that a tag or digest names."""
-        asked = self.asked(f"manifest {what}")
+        operation = self.operation(f"manifest {what}")
         headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
-        with self.send("GET", f"manifests/{what}", asked.what, headers=headers) as answer:
-            body = read(answer, asked)
-            media_type = _media_type(answer, asked)
-            said = answer.headers.get("Docker-Content-Digest", "")
-        digest = _check_body(what, body, said, asked)
+        with self.send("GET", f"manifests/{what}", operation.what, headers=headers) as answer:
+            body = read(answer, operation)
+            media_type = _media_type(answer, operation)
+            header = answer.headers.get("Docker-Content-Digest", "")
+        digest = _check_body(what, body, header, operation)
         return RawManifest(media_type, digest, body)
 
     def head(self, what: str) -> str | None:
@@ -106,23 +106,25 @@ class Repository:
         with self.send("HEAD", f"manifests/{what}", f"manifest {what}", 200, 404, headers=headers) as answer:
             if answer.status == 404:
                 return None
-            said = answer.headers.get("Docker-Content-Digest", "")
-        if is_digest(said):
-            return said
+            header = answer.headers.get("Docker-Content-Digest", "")
+        if is_digest(header):
+            return header
         return self.manifest(what).digest
 
     def put_manifest(self, document: RawManifest, tag: str | None = None) -> str:
         """Store a manifest under its digest or a tag. Return the header `OCI-Subject` of the answer."""
         what = tag or document.digest
-        asked = self.asked(f"put manifest {what}")
+        operation = self.operation(f"put manifest {what}")
         headers = {"Content-Type": document.media_type}
         body = document.content
-        with self.send("PUT", f"manifests/{what}", asked.what, 201, headers=headers, body=body) as answer:
-            said = answer.headers.get("Docker-Content-Digest", "")
+        with self.send("PUT", f"manifests/{what}", operation.what, 201, headers=headers, body=body) as answer:
+            header = answer.headers.get("Docker-Content-Digest", "")
             subject = answer.headers.get("OCI-Subject", "")
             answer.finish()
-        if said and said != document.digest:
-            raise WrongContent(f"{asked}: it stored {printable(said, 100)} in place of {document.digest}")
+        if header and header != document.digest:
+            raise WrongContent(
+                f"{operation}: it stored {printable(header, 100)} in place of {document.digest}"
+            )
         return subject
 
     def has_blob(self, descriptor: Descriptor) -> bool:
@@ -134,7 +136,7 @@ class Repository:
             length = answer.other_length(descriptor.size)
         if length:
             raise WrongContent(
-                f"{self.asked(what)}: has {length} bytes where {descriptor.size} were promised"
+                f"{self.operation(what)}: has {length} bytes where {descriptor.size} were promised"
             )
         return True
 
@@ -147,7 +149,7 @@ class Repository:
         request = RegistryRequest(
             "GET",
             f"/v2/{self.name}/blobs/{descriptor.digest}",
-            self.asked(what),
+            self.operation(what),
             self.scopes,
             expect=frozenset({200, 206, 416}),
         )
@@ -196,39 +198,41 @@ def open_repository(
         client.transport.stop()
 
 
-def read(answer: Response, asked: RegistryOperation, *, limit: int = LARGEST_DOCUMENT) -> bytes:
+def read(answer: Response, operation: RegistryOperation, *, limit: int = LARGEST_DOCUMENT) -> bytes:
     """The body of a document. Raise RegistryError when it is too long or incomplete."""
     try:
         body = answer.beginning(limit)
     except ConnectionBroken as problem:
-        raise RegistryError(f"{asked}: no whole answer: {problem}") from problem
+        raise RegistryError(f"{operation}: no whole answer: {problem}") from problem
     if len(body) > limit:
-        raise RegistryError(f"{asked}: the answer is longer than {limit >> 20} MiB, which no document may be")
+        raise RegistryError(
+            f"{operation}: the answer is longer than {limit >> 20} MiB, which no document may be"
+        )
     return body
 
 
-def _media_type(answer: Response, asked: RegistryOperation) -> str:
+def _media_type(answer: Response, operation: RegistryOperation) -> str:
     media_type = answer.content_type
     if media_type in INDEX_TYPES or media_type in MANIFEST_TYPES:
         return media_type
     if media_type.startswith(_SCHEMA_1):
         raise RegistryError(
-            f"{asked}: it is of Docker's first format, without a config; push the image again"
+            f"{operation}: it is of Docker's first format, without a config; push the image again"
         )
     if media_type == "text/html":
-        raise RegistryError(f"{asked}: it answered with a web page, not with a manifest")
+        raise RegistryError(f"{operation}: it answered with a web page, not with a manifest")
     raise RegistryError(
-        f"{asked}: it answered with {printable(media_type, 100) or 'no media type'}, no manifest"
+        f"{operation}: it answered with {printable(media_type, 100) or 'no media type'}, no manifest"
     )
 
 
-def _check_body(what: str, body: bytes, said: str, asked: RegistryOperation) -> str:
+def _check_body(what: str, body: bytes, header: str, operation: RegistryOperation) -> str:
     """Verify a document requested by `what`, whose digest the registry says is `said`; return its digest."""
-    expected = what if is_digest(what) else said if is_digest(said) else ""
+    expected = what if is_digest(what) else header if is_digest(header) else ""
     algorithm = expected.partition(":")[0] or "sha256"
     found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"
     if expected and found != expected:
-        raise WrongContent(f"{asked}: what came has the digest {found}, {expected} was promised")
+        raise WrongContent(f"{operation}: what came has the digest {found}, {expected} was promised")
     return found
 
 

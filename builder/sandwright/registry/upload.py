@@ -222,8 +222,8 @@ class Upload:
 
     def _reached(self, answer: Response, sent: int, *, otherwise: int) -> int:
         """The number of bytes that the registry has, from its `Range: 0-LAST`; of none it says 0-0."""
-        said = answer.headers.get("Range", "").strip()
-        match = _RANGE.fullmatch(said)
+        header = answer.headers.get("Range", "").strip()
+        match = _RANGE.fullmatch(header)
         if match is None:
             return otherwise
         count = int(match[1]) + 1 if int(match[1]) else 0
@@ -249,9 +249,9 @@ class Upload:
                     raise _Lost from error
                 return
             raise
-        said = answer.headers.get("Docker-Content-Digest", "")
-        if said and said != self._descriptor.digest:
-            raise WrongContent(f"{self._asked}: it stored {printable(said, 100)} in its place")
+        header = answer.headers.get("Docker-Content-Digest", "")
+        if header and header != self._descriptor.digest:
+            raise WrongContent(f"{self._asked}: it stored {printable(header, 100)} in its place")
 
     def _is_there(self) -> bool:
         """Whether it arrived all the same: the answer may have been what was lost."""
@@ -273,13 +273,13 @@ class _Content:
     """The content of the upload, hashed on the way. The last bytes are sent only after the digest matches."""
 
     def __init__(
-        self, source: Source, descriptor: Descriptor, asked: RegistryOperation, transport: Transport
+        self, source: Source, descriptor: Descriptor, operation: RegistryOperation, transport: Transport
     ) -> None:
         self._source = source
         self._transport = transport
         self._descriptor = descriptor
-        self._asked = asked
-        self._hash = hashlib.new(check_digest(descriptor.digest, str(asked)).partition(":")[0])
+        self._asked = operation
+        self._hash = hashlib.new(check_digest(descriptor.digest, str(operation)).partition(":")[0])
         self._hashed = 0
 
     def part(self, start: int, end: int) -> _Part:

@@ -201,10 +201,10 @@ class _Check:
             raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)
             lock, _ = found.one(LOCK_TYPE, self._root.digest, self._name)
             own = sources.decode(raw, lock, where)
-            place = self._scratch / f"sources-{number}"
-            sources.write(own, place)
+            directory = self._scratch / f"sources-{number}"
+            sources.write(own, directory)
             parameters = found.made.parameters
-            catalogue = load_catalogue(place)
+            catalogue = load_catalogue(directory)
             if parameters.image not in catalogue:
                 raise ArchiveRefused(f"{where}: no definition of {parameters.image} is in them")
             locked = sources.locked(catalogue, parameters.image)
@@ -230,13 +230,13 @@ class _Check:
     def evidence(self) -> str:
         """What was seen of it is about these manifests, and green."""
         subjects = {digest: platform for platform, digest in self._platforms.items()}
-        told = []
+        messages = []
         for found in self._found:
             for each, raw in found.contents.items():
                 if each.artifact_type in (evidence.SMOKE_TYPE, evidence.MATRIX_TYPE):
                     where = f"{self._name}: {each.name} {each.digest}"
-                    told.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
-        return "; ".join(dict.fromkeys(told))
+                    messages.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
+        return "; ".join(dict.fromkeys(messages))
 
     def rebuild(self, again: RebuildOptions) -> str:
         """Made again from the published sources, it is the same."""

@@ -147,11 +147,11 @@ class _Layered:
         same = self._layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
         file = self._file(entry, digests, number, same)
         kept = content if same is None else self.tree.kept.get(same)
-        place = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
+        stored = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
         if file is not None:
-            self._files[place] = file
+            self._files[stored] = file
         if kept is not None:
-            self.tree.kept[place] = kept
+            self.tree.kept[stored] = kept
 
     def _file(
         self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None

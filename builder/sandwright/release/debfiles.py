@@ -48,13 +48,13 @@ def deb_files(
     """
 
     def files(package: LockedPackage) -> DebFiles:
-        kept = _kept(cache, package.sha256)
-        found = _read(kept)
+        cached = _kept(cache, package.sha256)
+        found = _read(cached)
         if found is None:
             found = _from_package(package, paths[package.sha256])
-            with disk_errors(kept):
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(kept, _encode(found))
+            with disk_errors(cached):
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(cached, _encode(found))
         return found
 
     wanted = {each.sha256: each for each in packages}

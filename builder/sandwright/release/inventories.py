@@ -47,9 +47,9 @@ def make_sboms(
     packages raises, HostError when they can't be written.
     """
     made = _made_from(existing, lock)
-    kept = _kept(directory, made, existing)
-    if kept is not None:
-        return Sboms(kept, fresh=False)
+    cached = _kept(directory, made, existing)
+    if cached is not None:
+        return Sboms(cached, fresh=False)
     documents: dict[str, dict[Format, bytes]] = {}
     for platform in existing.images:
         with progress.step(f"SBOM of {existing.name} {platform}", existing.images[platform].size):

@@ -39,8 +39,8 @@ def rebuild(
         made_for = ", ".join(made.parameters.platforms)
         raise IntegrityError(f"it was not made for {', '.join(absent)}, only for {made_for}")
     chosen = [each for each in made.parameters.platforms if not platforms or each in platforms]
-    with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as place:
-        images, output = Path(place, "images"), Path(place, "build")
+    with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as directory:
+        images, output = Path(directory, "images"), Path(directory, "build")
         sources.write(written, images)
         (built,) = (
             each

@@ -209,10 +209,10 @@ def _open(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
 
 def _without(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
     """What is left of a network without some addresses."""
-    left = [network]
+    remaining = [network]
     for address in listed:
-        left = [part for each in left for part in _excluding(each, address)]
-    return left
+        remaining = [part for each in remaining for part in _excluding(each, address)]
+    return remaining
 
 
 def _excluding(network: _Network, address: _Network) -> Iterable[_Network]:

@@ -248,10 +248,10 @@ class _File:
         return struct.unpack(f"{self._end}{count}I", self._bytes(at, 4 * count, "hash table"))
 
     def _dlopens(self) -> Iterator[Dlopen]:
-        left = _LARGEST_NOTES
+        remaining = _LARGEST_NOTES
         for kind, offset, _, size in self._segments:
-            if kind == _PT_NOTE and 0 < size <= left:
-                left -= size
+            if kind == _PT_NOTE and 0 < size <= remaining:
+                remaining -= size
                 yield from _dlopen_notes(self._bytes(offset, size, "notes"), self._end)
 
     def _texts(self, *tags: int) -> tuple[bytes, ...]:

@@ -148,10 +148,10 @@ class Root:
         calls only (O_PATH). When a directory on the way is missing, raise FileNotFoundError.
         """
         with self._walk(path, follow=follow) as (walk, name, status):
-            place = ResolvedPath(walk.path(name), status, tuple(walk.links))
+            resolved = ResolvedPath(walk.path(name), status, tuple(walk.links))
             if b"/" in name:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), show(path))
-            yield walk.fds[-1], name or b".", place
+            yield walk.fds[-1], name or b".", resolved
 
     def open(self, path: bytes) -> int:
         """A file descriptor of the regular file that `path` leads to, for reading.
@@ -159,11 +159,11 @@ class Root:
         Nothing else is opened, not even for a moment: opening a FIFO waits, opening a device acts. Raise
         FileNotFoundError when nothing is there, ArchiveRefused for anything but a regular file.
         """
-        with self.parent(path) as (fd, name, place):
-            if place.status is None:
+        with self.parent(path) as (fd, name, resolved):
+            if resolved.status is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), show(path))
-            if not place.is_file:
-                raise ArchiveRefused(f"{show(path)} in {self.name} is {place.kind}, not a file")
+            if not resolved.is_file:
+                raise ArchiveRefused(f"{show(path)} in {self.name} is {resolved.kind}, not a file")
             opened = os.open(name, _OPEN_FILE, dir_fd=fd)
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             os.close(opened)

@@ -86,8 +86,8 @@ def _stale(record: Path) -> Path | None:
     try:
         with record.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            said = lock.read()
-        directory = Path(os.fsdecode(said.split(b" ", 2)[2]))
+            content = lock.read()
+        directory = Path(os.fsdecode(content.split(b" ", 2)[2]))
         status = directory.lstat()
     except FileNotFoundError:
         record.unlink(missing_ok=True)  # it is gone, and so is what is known of it
@@ -95,4 +95,4 @@ def _stale(record: Path) -> Path | None:
     except (OSError, IndexError):
         return None
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return directory if ours and _identity(directory) == said else None
+    return directory if ours and _identity(directory) == content else None

@@ -58,16 +58,16 @@ def _cover(points: frozenset[int], bits: list[int]) -> list[Pattern]:
         raise ValueError(f"the values differ in more than {MAX_VARYING_BITS} bits")
     everything = sum(bits)
     taken = {point & everything for point in points}
-    left = {number for number in _combinations(bits) if number not in taken}
+    remaining = {number for number in _combinations(bits) if number not in taken}
     usable = [
         pattern for pattern in _all_patterns(bits) if not any(pattern.matches(point) for point in taken)
     ]
     usable.sort(key=lambda pattern: (pattern.mask.bit_count(), pattern))
     chosen = []
-    while left:
-        best = max(usable, key=lambda pattern: sum(map(pattern.matches, left)))
+    while remaining:
+        best = max(usable, key=lambda pattern: sum(map(pattern.matches, remaining)))
         chosen.append(best)
-        left = {number for number in left if not best.matches(number)}
+        remaining = {number for number in remaining if not best.matches(number)}
     return chosen
 
 

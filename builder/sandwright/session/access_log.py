@@ -148,8 +148,8 @@ def lines(record: AccessLog) -> Iterator[str]:
     """A record as `parse` reads it."""
     for access in record.accesses:
         real = {} if access.real == access.path else {"real": _bytes(access.real)}
-        said = {"path": _bytes(access.path), **real, "found": access.found, "kinds": sorted(access.kinds)}
-        yield json.dumps(said)
+        row = {"path": _bytes(access.path), **real, "found": access.found, "kinds": sorted(access.kinds)}
+        yield json.dumps(row)
     for each in record.contacts:
         yield json.dumps({each.action: each.type, "address": _bytes(each.address), "port": each.port})
     for call in sorted(record.calls):

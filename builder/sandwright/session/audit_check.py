@@ -15,7 +15,7 @@ from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, digest_of, pa
 class _Line:
     """A line: its place in the file, its digest, what it says."""
 
-    place: int
+    line_number: int
     digest: str
     record: AuditLine
 
@@ -54,17 +54,19 @@ def check(path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _:
 def _read(path: Path, faults: list[str]) -> Iterator[_Line]:
     try:
         with path.open("rb") as file:
-            place = 0
+            line_number = 0
             while raw := file.readline(MAX_LINE + 1):
-                place += 1
+                line_number += 1
                 line = raw.removesuffix(b"\n")
                 record = parse_line(line) if len(line) < MAX_LINE else None
                 if line == raw:
-                    faults.append(f"line {place} is cut off in the middle")
+                    faults.append(f"line {line_number} is cut off in the middle")
                 elif record is None:
-                    faults.append(f"line {place} is no line of an audit log: it was changed or inserted")
+                    faults.append(
+                        f"line {line_number} is no line of an audit log: it was changed or inserted"
+                    )
                 else:
-                    yield _Line(place, digest_of(line), record)
+                    yield _Line(line_number, digest_of(line), record)
     except OSError as error:
         raise UsageError(f"the audit log {path} can't be read: {error.strerror}") from error
 
@@ -78,14 +80,15 @@ def _chain(lines: Sequence[_Line]) -> Iterator[str]:
     for index, (line, behind) in enumerate(itertools.pairwise(lines)):
         if behind.number > line.number + 1:
             gone = _lines(line.number + 1, behind.number - 1)
-            yield f"{gone} removed, or changed, before line {behind.place}"
+            yield f"{gone} removed, or changed, before line {behind.line_number}"
         elif behind.number <= line.number:
-            yield f"line {behind.place} was moved or inserted: it says that it is number {behind.number}"
+            where = f"line {behind.line_number}"
+            yield f"{where} was moved or inserted: it says that it is number {behind.number}"
         elif behind.record.previous != line.digest:
             later = lines[index + 2 : index + 3]
             broken = bool(later) and later[0].record.previous != behind.digest
-            perhaps = f", and perhaps line {line.place}" if broken else ""
-            yield f"line {behind.place if broken else line.place} was changed{perhaps}"
+            perhaps = f", and perhaps line {line.line_number}" if broken else ""
+            yield f"line {behind.line_number if broken else line.line_number} was changed{perhaps}"
 
 
 def _lines(first: int, last: int) -> str:
@@ -100,7 +103,7 @@ def _sessions(lines: Sequence[_Line], found: AuditFindings, runs: Callable[[str]
         if event == "start":
             begun[session] = False
         elif session not in begun:
-            found.faults.append(f"line {line.place} is of session {session}, which has no start")
+            found.faults.append(f"line {line.line_number} is of session {session}, which has no start")
             begun[session] = event == "exit"
         elif event == "exit":
             begun[session] = True

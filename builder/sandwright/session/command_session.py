@@ -7,12 +7,12 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright import foreground, user_dirs
 from sandwright.environment import SESSION
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import absent_guard, state
-from sandwright.session.audit import AuditLog
 from sandwright.session.git_hints import git_hint
 from sandwright.session.post_run_start import (
     Clock,
@@ -25,6 +25,9 @@ from sandwright.session.render_cache import CachedSandbox, cache_path
 from sandwright.session.request import RunRequest, command_folder
 from sandwright.session.session_record import PostRun, SessionRecord
 from sandwright.signalling import identity
+
+if TYPE_CHECKING:
+    from sandwright.session.audit import AuditLog
 
 
 class CommandSession:

@@ -121,16 +121,16 @@ Denials = list[Denial | OmittedDenials]
 def collect_denials(events: Iterable[RunEvent], context: DenialContext) -> Denials:
     """The refusals among some events, with the reasons. Calls of the bridge beyond some are counted."""
     found: Denials = []
-    calls = left = 0
+    calls = remaining = 0
     for each in events:
         if isinstance(each, RunOmitted) and each.count:
             found.append(OmittedDenials(each.count))
         elif isinstance(each, RunRefused) and isinstance(each.what, BridgedCall) and calls >= _MOST_CALLS:
-            left += each.count
+            remaining += each.count
         elif isinstance(each, RunRefused):
             calls += isinstance(each.what, BridgedCall)
             found.append(explain_denial(each, context))
-    return [*found, *([OmittedDenials(left)] if left else [])]
+    return [*found, *([OmittedDenials(remaining)] if remaining else [])]
 
 
 def explain_denial(event: RunRefused, context: DenialContext) -> Denial:
@@ -151,10 +151,10 @@ def denial_lines(found: Denials) -> list[str]:
     shown = [each for each in found if isinstance(each, Denial)]
     shown.sort(key=lambda each: -(each.count or 0))
     lines = [line for each in shown[:MOST_LINES] for line in each.text()]
-    left = len(shown) - MOST_LINES
+    remaining = len(shown) - MOST_LINES
     others = sum(each.count for each in found if isinstance(each, OmittedDenials))
-    if left > 0:
-        lines.append(f"refused: {left} more kinds: `run --denials FILE` has them")
+    if remaining > 0:
+        lines.append(f"refused: {remaining} more kinds: `run --denials FILE` has them")
     if others:
         lines.append(f"refused: {others} times more, of other kinds, for which there was no room")
     return lines

@@ -109,7 +109,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
     """
     policy = resolve([])
     refused = refused_paths(accesses, policy)
-    left, refused = len(refused[MOST:]), refused[:MOST]
+    remaining, refused = len(refused[MOST:]), refused[:MOST]
     allowing = edits(refused, resolve)
     found: Denials = []
     for each in refused:
@@ -128,7 +128,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
                 how=each.how,
             )
         )
-    return [*found, *([OmittedDenials(left)] if left else [])]
+    return [*found, *([OmittedDenials(remaining)] if remaining else [])]
 
 
 def _blamed(rule: PathRule | None, policy: ResolvedPolicy) -> tuple[str, str]:
@@ -143,15 +143,15 @@ def edits(refused: Iterable[RefusedPath], resolve: Resolve) -> dict[tuple[str, s
     Each was tried: `resolve` gives the policy with further settings, or raises SandwrightError. Paths that
     lie in each other are tried one after the other, so that none is taken for allowed by another's edit.
     """
-    left = [each for each in refused if is_plain(each.granted)]
+    remaining = [each for each in refused if is_plain(each.granted)]
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for _ in range(_MOST_ROUNDS):
         now: list[RefusedPath] = []
-        for each in left:
+        for each in remaining:
             if not any(_lie_in_each_other(each.granted, one.granted) for one in now):
                 now.append(each)
         found |= _tried(now, resolve)
-        left = [each for each in left if each not in now]
+        remaining = [each for each in remaining if each not in now]
     return found
 
 

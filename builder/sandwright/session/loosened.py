@@ -42,9 +42,9 @@ def loosened(
         ours = here(mine)
         found = loosenings(ours, _resolved(others, here), remote=registry.remote(ours.methods))
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
-    said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
+    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
     place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
-    return Loosened(place, said, tuple(one_line(str(each)) for each in found))
+    return Loosened(place, digest, tuple(one_line(str(each)) for each in found))
 
 
 def _resolved(

@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sandwright.errors import HostError, UsageError
 from sandwright.session import absent_guard, render_cache, stale, state, trust
-from sandwright.session.audit import AuditLog
 from sandwright.session.command_session import CommandSession
 from sandwright.session.recording import Recording
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 from sandwright.session.scan_scope import ScanScope
 from sandwright.signalling import liveness
+
+if TYPE_CHECKING:
+    from sandwright.session.audit import AuditLog
 
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
@@ -72,6 +75,8 @@ def _opened(path: str) -> AuditLog | None:
     """The audit log, open before anything of it can be changed from inside. Raise UsageError, HostError."""
     if not path:
         return None
+    from sandwright.session.audit import AuditLog  # noqa: PLC0415 - costs milliseconds, and few runs have one
+
     return AuditLog(path)
 
 

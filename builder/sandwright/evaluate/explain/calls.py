@@ -38,14 +38,14 @@ _BEHIND_ALL = 0x7FFF
 """A number that no kernel has a call for."""
 
 
-def number(asked: Asked, abi: Abi) -> int | None:
+def number(question: Asked, abi: Abi) -> int | None:
     """The number of a call on an ABI, None where that has no such call."""
-    return _BEHIND_ALL if asked.name == UNLISTED else numbers(abi).get(asked.name)
+    return _BEHIND_ALL if question.name == UNLISTED else numbers(abi).get(question.name)
 
 
-def padded(asked: Asked) -> Arguments:
+def padded(question: Asked) -> Arguments:
     """The six arguments of a call, those not given 0."""
-    first, second, third, fourth, fifth, sixth = [*(asked.arguments or ()), *[0] * 6][:6]
+    first, second, third, fourth, fifth, sixth = [*(question.arguments or ()), *[0] * 6][:6]
     return first, second, third, fourth, fifth, sixth
 
 
@@ -53,14 +53,14 @@ def of_bpf(content: bytes, file: str) -> Calls:
     """The answers of a program, for the architecture it was made for."""
     program = functools.cache(lambda: read_program(content, file=file))
 
-    def answer(asked: Asked, arch: str) -> MethodVerdict:
+    def answer(question: Asked, arch: str) -> MethodVerdict:
         abi = NATIVE[architecture(arch)]
-        wanted = number(asked, abi)
+        wanted = number(question, abi)
         if wanted is None:
-            return _unknown(asked, arch)
-        action = run_program(program(), SystemCall(wanted, abi.audit, padded(asked)))
-        place = ArtifactPosition(file, f"{asked.name} ({wanted}): {action}")
-        return MethodVerdict(action.lets_run, f"the filter answers {action}", place)
+            return _unknown(question, arch)
+        action = run_program(program(), SystemCall(wanted, abi.audit, padded(question)))
+        at = ArtifactPosition(file, f"{question.name} ({wanted}): {action}")
+        return MethodVerdict(action.lets_run, f"the filter answers {action}", at)
 
     return answer
 
@@ -84,12 +84,12 @@ def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:
 def _answers(profile: Callable[[], SeccompProfile], file: str, caps: Collection[str]) -> Calls:
     filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
 
-    def answer(asked: Asked, arch: str) -> MethodVerdict:
+    def answer(question: Asked, arch: str) -> MethodVerdict:
         machine = architecture(arch)
-        wanted = number(asked, NATIVE[machine])
+        wanted = number(question, NATIVE[machine])
         if wanted is None:
-            return _unknown(asked, arch)
-        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], wanted, padded(asked)))
+            return _unknown(question, arch)
+        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], wanted, padded(question)))
         runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
         return MethodVerdict(runs, f"the filter answers {decision.action}", _at(decision, file))
 
@@ -100,8 +100,8 @@ def unfiltered(file: str) -> Calls:
     """The answers where an artifact leaves the filter out that it should name: an engine's own holds then."""
 
     def answer(_asked: Asked, _arch: str) -> MethodVerdict:
-        place = ArtifactPosition(file, "no filter of the policy")
-        return MethodVerdict(allowed=True, because="the policy's filter is not used", place=place)
+        at = ArtifactPosition(file, "no filter of the policy")
+        return MethodVerdict(allowed=True, because="the policy's filter is not used", place=at)
 
     return answer
 
@@ -123,5 +123,5 @@ def _at(decision: SeccompDecision, file: str) -> ArtifactPosition:
     return ArtifactPosition(file, f"{field_name(rule.path)}: {rule.action}", line, column)
 
 
-def _unknown(asked: Asked, arch: str) -> MethodVerdict:
-    return MethodVerdict(allowed=None, because=f"{arch} has no system call {asked.name}")
+def _unknown(question: Asked, arch: str) -> MethodVerdict:
+    return MethodVerdict(allowed=None, because=f"{arch} has no system call {question.name}")

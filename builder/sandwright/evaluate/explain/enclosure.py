@@ -80,39 +80,39 @@ class Enclosure(ReadBack):
     _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, init=False, repr=False, compare=False)
     _places: dict[int, ArtifactPosition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides, on the host of `facts`."""
-        match asked.kind:
+        match question.kind:
             case "read" | "write" | "exec":
-                return self._path(asked, facts)
+                return self._path(question, facts)
             case "connect":
-                return self._socket(asked, facts, arch) if asked.path else self._host(asked)
+                return self._socket(question, facts, arch) if question.path else self._host(question)
             case "listen":
-                return self._server(asked)
+                return self._server(question)
             case "env":
-                return self._variable(asked.name)
+                return self._variable(question.name)
             case "syscall":
-                return self.calls(asked, arch)
+                return self.calls(question, arch)
 
-    def _path(self, asked: Asked, facts: HostFacts) -> MethodVerdict:
+    def _path(self, question: Asked, facts: HostFacts) -> MethodVerdict:
         mounts = self._on(facts)
-        for link in asked.links:
+        for link in question.links:
             if not self._shows(link, mounts):
                 because = f"the link {link} is not seen inside"
                 return MethodVerdict(allowed=False, because=because, target=link)
-        access = mounts.access(asked.path)
-        if access.mount is None and asked.image and asked.kind != "write":
+        access = mounts.access(question.path)
+        if access.mount is None and question.image and question.kind != "write":
             return MethodVerdict(allowed=True, because="what the image has there is seen")
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return MethodVerdict(allowed=False, because=because)
-        place = self._place(access.mount)
-        allowed = access.writable if asked.kind == "write" else access.readable
-        missing = allowed and asked.kind != "write" and self._absent_at(access.path)
+        position = self._place(access.mount)
+        allowed = access.writable if question.kind == "write" else access.readable
+        missing = allowed and question.kind != "write" and self._absent_at(access.path)
         if missing and facts.kind(missing) is None:
             because = f"{missing} does not exist, and {NOT_STARTED}"
             return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
-        return MethodVerdict(allowed, access.because, place, access.mount.target)
+        return MethodVerdict(allowed, access.because, position, access.mount.target)
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:
         """A mount point is not renamed, nor what lies in a directory that can't be written."""
@@ -148,46 +148,46 @@ class Enclosure(ReadBack):
 
     def _place(self, mount: Mount) -> ArtifactPosition:
         if not self._places:
-            self._places.update((id(each), place) for each, place in self.mounts)
+            self._places.update((id(each), position) for each, position in self.mounts)
         return self._places[id(mount)]
 
-    def _socket(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
+    def _socket(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """A Unix socket: one has to be made, and the path to be seen."""
         made = self.calls(Asked("syscall", "socket", name="socket", arguments=(1, 1)), arch)
         if made.allowed is False:
             return MethodVerdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
         if not self.sockets:
             return MethodVerdict(allowed=False, because="no socket of the host is connected to")
-        if self.connects is not None and asked.path not in self.connects:
+        if self.connects is not None and question.path not in self.connects:
             because = "the launcher connects to sockets of the sandbox's own, and to those listed"
             return MethodVerdict(
                 allowed=False, because=because, place=ArtifactPosition("launch.plan", "sockets.supervised")
             )
-        seen = self._path(replace(asked, kind="read"), facts)
+        seen = self._path(replace(question, kind="read"), facts)
         if not seen.allowed:
             return seen
         return MethodVerdict(allowed=True, because="it is seen, and sockets can be made", place=seen.place)
 
-    def _host(self, asked: Asked) -> MethodVerdict:
+    def _host(self, question: Asked) -> MethodVerdict:
         if self.network is None:
             return MethodVerdict(allowed=True, because="its network leads out like the host's")
-        if asked.host == "localhost" and str(asked.port) in self.localhost:
+        if question.host == "localhost" and str(question.port) in self.localhost:
             because = "the sandbox's localhost leads to the host's on this port"
-            return MethodVerdict(allowed=True, because=because, place=self.localhost[str(asked.port)])
-        if asked.host == "localhost":
+            return MethodVerdict(allowed=True, because=because, place=self.localhost[str(question.port)])
+        if question.host == "localhost":
             because = "the sandbox has a localhost of its own"
             return MethodVerdict(allowed=False, because=because, place=self.network)
         return MethodVerdict(
             allowed=False, because="a network of its own without a way out", place=self.network
         )
 
-    def _server(self, asked: Asked) -> MethodVerdict:
+    def _server(self, question: Asked) -> MethodVerdict:
         """A server inside, as the host's localhost reaches it."""
         if self.network is None:
             return MethodVerdict(allowed=True, because="its network is the host's")
-        place = self.expose.get(str(asked.port))
-        if place is not None:
-            return MethodVerdict(allowed=True, because="the host's localhost leads inside", place=place)
+        position = self.expose.get(str(question.port))
+        if position is not None:
+            return MethodVerdict(allowed=True, because="the host's localhost leads inside", place=position)
         because = "the sandbox has a localhost of its own"
         return MethodVerdict(allowed=False, because=because, place=self.network)
 
@@ -197,8 +197,8 @@ class Enclosure(ReadBack):
         A path that is relative is of a file beside the artifact.
         """
         return [
-            (mount, place)
-            for mount, place in self.mounts
+            (mount, position)
+            for mount, position in self.mounts
             if mount.kind == "bind" and mount.source[:1] == "/" and mount.source not in self.brought
         ]
 
@@ -216,15 +216,15 @@ class Enclosure(ReadBack):
             self.proxied, "a network of its own, with no way out but to the proxy", self.network
         )
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
         """Runtimes bring a /sys, of which no rule has to say anything."""
-        unruled = asked.kind == "read" and not policy.filesystem.tree.deciding(asked.path)
-        if unruled and self.root == "image" and is_inside(asked.path, "/sys"):
+        unruled = question.kind == "read" and not policy.filesystem.tree.deciding(question.path)
+        if unruled and self.root == "image" and is_inside(question.path, "/sys"):
             return "the runtime brings /sys, read-only, without what every sandbox hides of it"
         return ""
 
     def _variable(self, name: str) -> MethodVerdict:
         if name in self.environment:
-            place = self.environment[name]
-            return MethodVerdict(allowed=True, because=IS_SET, place=place)
+            position = self.environment[name]
+            return MethodVerdict(allowed=True, because=IS_SET, place=position)
         return self.passing.verdict(name)

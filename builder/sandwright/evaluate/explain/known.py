@@ -19,17 +19,17 @@ from sandwright.render.placeholders import files_in_the_way
 from sandwright.render.proxy_env import proxy_environment
 
 
-def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:
+def features(policy: ResolvedPolicy, question: Asked) -> tuple[str, ...]:
     """The features of a policy that a question is about, the one that the answer rests on first."""
-    match asked.kind:
+    match question.kind:
         case "read" | "write" | "exec":
-            return tuple(_of_path(policy, asked))
-        case "connect" if asked.path:
-            listed = asked.path in policy.network.unix_sockets
+            return tuple(_of_path(policy, question))
+        case "connect" if question.path:
+            listed = question.path in policy.network.unix_sockets
             unlisted: tuple[str, ...] = ("network.no-sockets", "network.other-sockets")
             unlisted += ("network.later-sockets", "network.other-later-sockets")
             return ("network.unix-sockets",) if listed else unlisted
-        case "connect" if asked.host == "localhost" and policy.network.mode != "host":
+        case "connect" if question.host == "localhost" and policy.network.mode != "host":
             return ("network.localhost", f"network.{policy.network.mode}")
         case "connect":
             return (f"network.{policy.network.mode}",)
@@ -38,13 +38,13 @@ def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:
         case "listen":
             return ("network.host",)
         case "env":
-            return ("environment.set" if asked.name in policy.environment.set else "environment.pass",)
+            return ("environment.set" if question.name in policy.environment.set else "environment.pass",)
         case "syscall":
             return ("process.seccomp",)
 
 
-def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
-    rules = policy.filesystem.tree.deciding(asked.path)
+def _of_path(policy: ResolvedPolicy, question: Asked) -> Iterator[str]:
+    rules = policy.filesystem.tree.deciding(question.path)
     read_all = "filesystem.read-all" if policy.filesystem.reads_all else "filesystem.read"
     if not rules or rules[0].path == "/":
         yield read_all
@@ -71,7 +71,7 @@ def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
             if absent and rule.kind in ("deny", "readonly"):
                 inside = is_inside(rule.path, _project(policy))
                 yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
-    if asked.kind == "write" and rule.writable:
+    if question.kind == "write" and rule.writable:
         yield "filesystem.protect"
 
 
@@ -79,36 +79,42 @@ def _project(policy: ResolvedPolicy) -> str:
     return policy.canonical(policy.facts.project)
 
 
-def support(policy: ResolvedPolicy, declaration: Declaration, asked: Asked) -> Support:
+def support(policy: ResolvedPolicy, declaration: Declaration, question: Asked) -> Support:
     """What the method declares of what a question is about."""
-    return declaration.of(features(policy, asked)[0])
+    return declaration.of(features(policy, question)[0])
 
 
 def why_stricter(
-    policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: MethodVerdict, sandbox: ReadBack
+    policy: ResolvedPolicy,
+    declaration: Declaration,
+    question: Asked,
+    verdict: MethodVerdict,
+    sandbox: ReadBack,
 ) -> str:
     """Why a method denies what the policy allows; empty when nobody knows."""
-    for feature in features(policy, asked):
+    for feature in features(policy, question):
         given = declaration.of(feature)
         if given.level == "stricter" and feature != "filesystem.protect":
             return given.reason
-    if verdict.target in asked.links:
-        return f"the link {verdict.target} is not seen inside; ask about {asked.path}, to which it leads"
-    own = sandbox.why_stricter(policy, asked)
-    return own if own is not None else _of_mounts(policy, declaration, asked, verdict)
+    if verdict.target in question.links:
+        return f"the link {verdict.target} is not seen inside; ask about {question.path}, to which it leads"
+    own = sandbox.why_stricter(policy, question)
+    return own if own is not None else _of_mounts(policy, declaration, question, verdict)
 
 
-def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: MethodVerdict) -> str:
-    if asked.kind == "syscall" and asked.name in ("socket", "socketcall", "io_uring_setup"):
+def _of_mounts(
+    policy: ResolvedPolicy, declaration: Declaration, question: Asked, verdict: MethodVerdict
+) -> str:
+    if question.kind == "syscall" and question.name in ("socket", "socketcall", "io_uring_setup"):
         return "no socket of the host's can be reached, as network.unix_sockets lists none"
-    rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
+    rules = policy.filesystem.tree.deciding(question.path) if question.path else ()
     if not rules:
         return ""
     if verdict.target in policy.facts.unsearchable:
         return f"another user owns {verdict.target}, and root can't pass it in a user namespace"
     if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
-    held = files_in_the_way(policy).get(asked.path) if asked.kind == "write" else None
+    held = files_in_the_way(policy).get(question.path) if question.kind == "write" else None
     if held is not None:
         return f"it is where {held} needs a directory, so it is read-only: none can take its place"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
@@ -119,42 +125,42 @@ def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, v
     return ""
 
 
-def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
+def is_own(policy: ResolvedPolicy, question: Asked, verdict: MethodVerdict) -> str:
     """What a path or variable is the sandbox's own for; empty when it is the host's."""
-    if asked.kind == "env" and verdict.because == IS_SET:
-        if asked.name == "TMPDIR":
+    if question.kind == "env" and verdict.because == IS_SET:
+        if question.name == "TMPDIR":
             return "the sandbox's own temporary directory"
-        if policy.network.mode == "proxy" and asked.name in proxy_environment():
+        if policy.network.mode == "proxy" and question.name in proxy_environment():
             return "the way to the proxy; the host's value is not passed on"
-        if asked.name in NAMES:
+        if question.name in NAMES:
             return "where the host's certificates of authorities are"
-    if not asked.path or asked.kind == "connect":
+    if not question.path or question.kind == "connect":
         return ""
     if policy.facts.os == "darwin" and verdict.because == f"{verdict.target} is the sandbox's own":
         return "it is the container's: no directory of macOS is there"
-    rules = policy.filesystem.tree.deciding(asked.path)
+    rules = policy.filesystem.tree.deciding(question.path)
     inside = (
-        rule.private and _is_empty(rule, asked) and rule.path == verdict.target != rules[0].path
+        rule.private and _is_empty(rule, question) and rule.path == verdict.target != rules[0].path
         for rule in rules
     )
     private = bool(rules) and (rules[0].private or any(inside))
     return "it is the sandbox's own: nothing of the host's is there" if private else ""
 
 
-def _is_empty(private: PathRule, asked: Asked) -> bool:
+def _is_empty(private: PathRule, question: Asked) -> bool:
     """Whether a private mount shows only what the sandbox makes there: not so in /proc and most of /dev."""
     kernels = private.path.split("/")[1] in ("dev", "proc")
-    return not kernels or is_inside(asked.path, "/dev/shm")  # noqa: S108 - a name only
+    return not kernels or is_inside(question.path, "/dev/shm")  # noqa: S108 - a name only
 
 
 def why_looser(
-    policy: ResolvedPolicy, asked: Asked, findings: Mapping[str, RenderFinding], sandbox: ReadBack
+    policy: ResolvedPolicy, question: Asked, findings: Mapping[str, RenderFinding], sandbox: ReadBack
 ) -> str:
     """Why a method allows what the policy denies; empty when nobody knows."""
-    for feature in features(policy, asked):
+    for feature in features(policy, question):
         found = findings.get(feature)
         if found and found.kind == "partly":
             return found.reason
         if found and found.kind == "degraded":
             return f"{found.reason}; accepted: {found.accepted}"
-    return sandbox.why_looser(policy, asked)
+    return sandbox.why_looser(policy, question)

@@ -16,7 +16,7 @@ class ReadBack(ABC):
     """The sandbox that artifacts describe."""
 
     @abstractmethod
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides on a host and, where that matters, an architecture."""
 
     @abstractmethod
@@ -43,10 +43,10 @@ class ReadBack(ABC):
         """What the proxy among the artifacts answers; None where a session starts one."""
         return None
 
-    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:  # noqa: ARG002
+    def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:  # noqa: ARG002
         """Why it denies what the policy allows; empty when nobody knows, None for the reasons of mounts."""
         return None
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:  # noqa: ARG002
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002
         """Why it allows what the policy denies; empty when nobody knows."""
         return ""

@@ -123,8 +123,8 @@ class Squid:
         for rule in self._rules:
             if all(self._holds(name, request) for name in rule.lists):
                 listing = self._listing(request) if rule.allows else None
-                place = listing or ArtifactPosition(self._file, rule.text, rule.line, 1)
-                return MethodVerdict(rule.allows, self._because(rule, request), place)
+                position = listing or ArtifactPosition(self._file, rule.text, rule.line, 1)
+                return MethodVerdict(rule.allows, self._because(rule, request), position)
         return MethodVerdict(
             allowed=False, because="no rule of the proxy holds", place=ArtifactPosition(self._file, "")
         )
@@ -232,10 +232,10 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         return None
 
 
-def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, asked: Asked) -> MethodVerdict:
+def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
     """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
-    own = sandbox.through_proxy(asked.host, asked.port)
-    return _session(policy.network.hosts).verdict(asked.host, asked.port) if own is None else own
+    own = sandbox.through_proxy(question.host, question.port)
+    return _session(policy.network.hosts).verdict(question.host, question.port) if own is None else own
 
 
 @functools.lru_cache(maxsize=16)

@@ -94,8 +94,8 @@ class Index:
             best = _lowest(literal, request, best)
         cut = text.rfind("/")
         above = self._directories.get(text[:cut]) if cut >= 0 else self._start
-        place = (self._walk(text, cut) if above is None else above)[text[cut + 1 :]]
-        best = _lowest(self._found(place) if place.found is None else place.found, request, best)
+        node = (self._walk(text, cut) if above is None else above)[text[cut + 1 :]]
+        best = _lowest(self._found(node) if node.found is None else node.found, request, best)
         for length, entries in self._prefixes.items():
             prefixed = entries.get(text[:length])
             if prefixed is not None:
@@ -104,14 +104,14 @@ class Index:
 
     def _walk(self, text: str, cut: int) -> _Place:
         """The place that is reached before the `/` at `cut`, the last one; -1: where texts begin."""
-        place = self._begin() if self._start is None else self._start
+        node = self._begin() if self._start is None else self._start
         if cut >= 0:
             for name in text[:cut].split("/"):
-                place = place[name]
+                node = node[name]
             if len(self._directories) >= MAX_STEPS:
                 self._directories.clear()
-            self._directories[text[:cut]] = place
-        return place
+            self._directories[text[:cut]] = node
+        return node
 
     def _directory(self, path: str) -> _Tree:
         tree = self._root
@@ -128,15 +128,15 @@ class Index:
         self._start = _Place(self, None, self._root, ())
         return self._start
 
-    def step(self, place: _Place, name: str) -> _Place:
+    def step(self, node: _Place, name: str) -> _Place:
         """The place that a name leads to."""
-        state = place.state
+        state = node.state
         if self._automaton is not None:
             state = self._automaton.start if state is None else state["/"]
             for octet in name:
                 state = state[octet]
-        tree = place.tree.get(name) if place.tree is not None else None
-        passed = place.passed + tuple(tree.here) if tree is not None else place.passed
+        tree = node.tree.get(name) if node.tree is not None else None
+        passed = node.passed + tuple(tree.here) if tree is not None else node.passed
         key = (id(state), id(tree), passed)
         self._steps += 1
         if self._steps > MAX_STEPS:
@@ -147,16 +147,16 @@ class Index:
         reached = self._places.get(key)
         if reached is None:
             reached = self._places[key] = _Place(self, state, tree, passed)
-        place[name] = reached
+        node[name] = reached
         return reached
 
-    def _found(self, place: _Place) -> list[Candidate]:
-        found = list(place.passed)
-        if place.state is not None:
-            for number in place.state.hits:
+    def _found(self, node: _Place) -> list[Candidate]:
+        found = list(node.passed)
+        if node.state is not None:
+            for number in node.state.hits:
                 found.extend(self._by_number[number])
-        place.found = sorted(found, key=lambda candidate: candidate.rank)
-        return place.found
+        node.found = sorted(found, key=lambda candidate: candidate.rank)
+        return node.found
 
 
 def _lowest(candidates: list[Candidate], request: SbplRequest, best: int) -> int:

@@ -38,7 +38,7 @@ def _movable(subject: LintedProfile) -> Iterator[SbplFinding]:
             names = path.rstrip("/").split("/")
             above = ["/".join(names[:count]) for count in range(len(names) - (not hidden), 1, -1)]
             loose = next(
-                (place for place in above if _ask(subject, "file-write-unlink", place).allowed), None
+                (probed for probed in above if _ask(subject, "file-write-unlink", probed).allowed), None
             )
             if loose is not None:
                 away = "" if loose == path else f" with {readable(loose)}"
@@ -77,11 +77,11 @@ def _writable(subject: LintedProfile) -> Iterator[SbplFinding]:
         if rule.action == "deny":
             continue
         for test, path, deep in _fixed_paths(rule):
-            place = path.rstrip("/") + "/sandwright-probe" if deep else path
-            if not _decides(subject, rule, "file-write-create", place):
+            probed = path.rstrip("/") + "/sandwright-probe" if deep else path
+            if not _decides(subject, rule, "file-write-create", probed):
                 continue
             span = test.span or rule
-            if deep and _ask(subject, "process-exec*", place).allowed:
+            if deep and _ask(subject, "process-exec*", probed).allowed:
                 message = f"what is written below {readable(path)} can be executed"
                 yield subject.find(span, "L22", "warning", message)
             started = _started(subject, path, deep=deep)

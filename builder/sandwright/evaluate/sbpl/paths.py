@@ -64,15 +64,15 @@ class Links:
         """`symlinks` maps links to targets. Raise UsageError for a link whose path is not absolute."""
         self._targets = dict(STANDARD_LINKS)
         self._heads = {_head(link) for link in (*STANDARD_LINKS, DATA_VOLUME)}
-        given = {octets(link): octets(target) for link, target in (symlinks or {}).items()}
-        for link, target in given.items():
+        targets = {octets(link): octets(target) for link, target in (symlinks or {}).items()}
+        for link, target in targets.items():
             if not link.startswith("/") or link.strip("/") == "" or not target:
                 raise UsageError(f"a symbolic link needs an absolute path and a target: {readable(link)!r}")
-        for link in sorted(given, key=len):
+        for link in sorted(targets, key=len):
             parent, _, name = link.rstrip("/").rpartition("/")
             place = self.resolve(parent + "/", follow=True).path
             place = f"{place.rstrip('/')}/{name}"
-            self._targets[place] = given[link]
+            self._targets[place] = targets[link]
             self._heads.add(_head(place))
 
     def resolve(self, path: str, *, follow: bool) -> Resolved:

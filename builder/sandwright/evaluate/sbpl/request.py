@@ -72,16 +72,16 @@ class SbplRequest:
 
     def numbers(self, key: str) -> tuple[int | str, ...]:
         """What it has under a key that is compared as a number or by name: both, where known."""
-        given = self.values.get(key, ())
+        listed = self.values.get(key, ())
         if key == "vnode-type":
-            given = given or self._assumed_types()
-            given = (*given, "CHARACTER-DEVICE") if "TTY" in given else given
+            listed = listed or self._assumed_types()
+            listed = (*listed, "CHARACTER-DEVICE") if "TTY" in listed else listed
         if key in ("target", "semaphore-owner"):
-            given = tuple(relation for item in given for relation in _TARGETS.get(item, (item,)))
+            listed = tuple(relation for item in listed for relation in _TARGETS.get(item, (item,)))
         kind = vocabulary().filters.get(key)
         constants = kind.constants if kind else {}
         found: list[int | str] = []
-        for item in given:
+        for item in listed:
             number = _to_number(item)
             found.append(item if number is None else number)
             if number is None and item in constants:
@@ -90,8 +90,8 @@ class SbplRequest:
 
     def flag(self, key: str) -> bool:
         """What it says under a key that is true or false."""
-        given = self.values.get(key)
-        return given is not None and _TRUTH.get(given[0].lower(), True)
+        listed = self.values.get(key)
+        return listed is not None and _TRUTH.get(listed[0].lower(), True)
 
     def endpoint(self, key: str) -> Endpoint | None:
         """The `local` or `remote` end of its connection."""
@@ -127,18 +127,18 @@ def parse_request(resource: Resource) -> SbplRequest:
 def _parse(resource: Resource) -> SbplRequest:
     request = SbplRequest()
     values: dict[str, tuple[str, ...]] = {}
-    for name, given in resource.items():
+    for name, listed in resource.items():
         key = name if name in _OWN_KEYS else _key(name)
         if key in ("unix", "setugid", "follow"):
-            _set_flag(request, key, given)
+            _set_flag(request, key, listed)
         elif key == "path":
-            request.path = _text(key, given)
+            request.path = _text(key, listed)
         elif key in ("local", "remote"):
-            _set_endpoint(request, key, _text(key, given))
+            _set_endpoint(request, key, _text(key, listed))
         elif key == "proto":
-            request.transport = _text(key, given).lower().rstrip("46")
+            request.transport = _text(key, listed).lower().rstrip("46")
         else:
-            items = given if isinstance(given, list | tuple) else [given]
+            items = listed if isinstance(listed, list | tuple) else [listed]
             values[key] = tuple(_mode(item) if key == "file-mode" else _text(key, item) for item in items)
     if values:
         request.values = values
@@ -177,10 +177,10 @@ def _text(key: str, value: object) -> str:
     raise UsageError(f"the resource key {key!r} needs text, not {type(value).__name__}")
 
 
-def _mode(given: object) -> str:
+def _mode(listed: object) -> str:
     """A file's mode: digits are octal, as chmod(1) takes them."""
-    text = _text("file-mode", given)
-    return f"0{text}" if isinstance(given, str) and text.isdigit() else text
+    text = _text("file-mode", listed)
+    return f"0{text}" if isinstance(listed, str) and text.isdigit() else text
 
 
 def _set_flag(request: SbplRequest, key: str, value: object) -> None:

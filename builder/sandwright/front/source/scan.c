@@ -75,6 +75,8 @@ static void scan(int above, const char *name, const char *path, const struct sta
 
 static _Noreturn void scan_all(void)
 {
+    if (entry->known[0] != '/')
+        _exit(1);
     char *known = read_file(AT_FDCWD, entry->known, 1 << 24, NULL), *full = known == NULL ? NULL : strstr(known, "\"full\": \"");
     long long now = time(NULL), age = full == NULL ? -1 : now - atoll(full + strlen("\"full\": \""));
     complete = age < 0 || age >= DAY;

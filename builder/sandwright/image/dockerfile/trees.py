@@ -85,8 +85,8 @@ def read_files(image: Image) -> dict[bytes, FileFacts]:
         for entry, digests in found.entries:
             linked = layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
             same = None if linked is None else facts[linked]  # one object for one file
-            place = layered.put(entry.path, FileNode.of(entry, ""))
-            facts[place] = same or _facts(entry, *digests)
+            stored = layered.put(entry.path, FileNode.of(entry, ""))
+            facts[stored] = same or _facts(entry, *digests)
     tree = {path: facts[path] for path in layered.tree.nodes if path in facts and path}
     _name_links(tree)
     return tree

@@ -30,21 +30,21 @@ class AccountCopy(ReadBack):
     passing: Passing
     settings: dict[str, ArtifactPosition]
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no filter
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no filter
         """What the copies decide; outside the project nothing of ours does."""
-        match asked.kind:
-            case "read" | "write" | "exec" if is_inside(asked.path, self.project):
-                return self._path(asked)
+        match question.kind:
+            case "read" | "write" | "exec" if is_inside(question.path, self.project):
+                return self._path(question)
             case "read" | "write" | "exec":
                 return MethodVerdict(allowed=None, because=_RIGHTS)
-            case "connect" if asked.path:
+            case "connect" if question.path:
                 return MethodVerdict(allowed=None, because=_RIGHTS)
             case "connect" | "listen":
                 return MethodVerdict(allowed=True, because=_NETWORK)
-            case "env" if asked.name in self.settings:
-                return MethodVerdict(allowed=True, because=IS_SET, place=self.settings[asked.name])
+            case "env" if question.name in self.settings:
+                return MethodVerdict(allowed=True, because=IS_SET, place=self.settings[question.name])
             case "env":
-                return self.passing.verdict(asked.name)
+                return self.passing.verdict(question.name)
             case "syscall":
                 return MethodVerdict(allowed=None, because="there is no filter of system calls")
 
@@ -52,11 +52,11 @@ class AccountCopy(ReadBack):
         """There is no proxy, and nothing that would hold connections back."""
         return MethodVerdict(allowed=True, because=_NETWORK)
 
-    def _path(self, asked: Asked) -> MethodVerdict:
-        patterns = self.kept if asked.kind == "write" else self.hidden
-        path = next((each for each in (asked.path, *ancestors(asked.path)) if each in patterns), None)
+    def _path(self, question: Asked) -> MethodVerdict:
+        patterns = self.kept if question.kind == "write" else self.hidden
+        path = next((each for each in (question.path, *ancestors(question.path)) if each in patterns), None)
         if path is not None:
-            because = "changes there are not copied back" if asked.kind == "write" else "it is not copied"
+            because = "changes there are not copied back" if question.kind == "write" else "it is not copied"
             return MethodVerdict(allowed=False, because=because, place=patterns[path], target=path)
         return MethodVerdict(allowed=True, because="the project is copied, and what changed comes back")
 
@@ -64,10 +64,10 @@ class AccountCopy(ReadBack):
 def read_alcless(rendered: Rendered, policy: ResolvedPolicy) -> AccountCopy:
     """What the launcher copies there and back. Raise DocumentError for variables of another form."""
     rows = variables.rows_of(rendered)
-    ((source, place),) = rows["sw_source"][0]
+    ((source, position),) = rows["sw_source"][0]
     project = policy.canonical(policy.facts.project)
     if source != f"{project}/":
-        problem = Problem(place.line, place.column, "sw_source", f"is {source}, not the project")
+        problem = Problem(position.line, position.column, "sw_source", f"is {source}, not the project")
         raise DocumentError(VARIABLES, [problem])
     return AccountCopy(
         project,
@@ -80,7 +80,7 @@ def read_alcless(rendered: Rendered, policy: ResolvedPolicy) -> AccountCopy:
 
 def _paths(rows: list[Words], project: str) -> dict[str, ArtifactPosition]:
     """The paths that rsync's patterns name, which begin at the project (rsync(1), FILTER RULES)."""
-    return {f"{project}{_unquoted(word)}": place for row in rows for word, place in row}
+    return {f"{project}{_unquoted(word)}": position for row in rows for word, position in row}
 
 
 def _unquoted(pattern: str) -> str:

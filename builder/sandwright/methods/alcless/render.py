@@ -32,7 +32,7 @@ def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`launch`, `set-up`, and their variables."""
     project = policy.canonical(policy.facts.project)
     hidden = sorted(set(_patterns(policy, project, ("deny",))))
-    kept = sorted({*_patterns(policy, project, ("deny", "readonly")), *_unguarded(policy, project)})
+    closed = sorted({*_patterns(policy, project, ("deny", "readonly")), *_unguarded(policy, project)})
     cwd = policy.canonical(policy.facts.variables["CWD"])
     environment = policy.environment
     values = variables(
@@ -42,7 +42,7 @@ def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
             "source": f"{project}/",
             "start": cwd.removeprefix(project) if is_inside(cwd, project) else "",
             "hidden": hidden,
-            "kept": kept,
+            "kept": closed,
             "passed": patterns(environment.passed),
             "never": patterns([*sorted({*environment.set, *environment.secret, "HOME"}), *LOADERS]),
             "time": policy.resources.time,

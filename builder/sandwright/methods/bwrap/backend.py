@@ -21,7 +21,6 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.runtime.trial import Failed
-from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import kill
 
 _GRACE = 2.0
@@ -49,6 +48,8 @@ class Bwrap(Launched):
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"bubblewrap is Linux'; this is {host.os}")
         if "bwrap" not in host.programs:
+            from sandwright.setup.requirements import how_to_get  # noqa: PLC0415 - each first run pays for it
+
             get = how_to_get("bwrap", host.package_manager)
             return Preflight(
                 self.name, "program-missing", "bwrap is not installed", get and f"get it with: {get}"

@@ -53,8 +53,8 @@ def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     return Enclosure(
         "host",
         tuple(_mounts(options)),
-        network=_place(net[-1]) if net else None,
-        environment={words[1]: _place(words) for words in options if words[0] == "--setenv"},
+        network=_position(net[-1]) if net else None,
+        environment={words[1]: _position(words) for words in options if words[0] == "--setenv"},
         passing=launch.passing(),
         calls=_filter(rendered, options),
         isolated=_isolation(options),
@@ -67,7 +67,7 @@ def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 def _isolation(options: Sequence[tuple[str, ...]]) -> Isolation:
     """No program gains rights, to which bubblewrap itself sees; without `--cap-drop` root keeps its own."""
-    held = {words[1].removeprefix("CAP_"): _place(words) for words in options if words[0] == "--cap-add"}
+    held = {words[1].removeprefix("CAP_"): _position(words) for words in options if words[0] == "--cap-add"}
     dropped = any(words == ("--cap-drop", "ALL") for words in options)
     return Isolation(
         ArtifactPosition("args", ""),
@@ -103,7 +103,7 @@ def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Artifac
         if mount is not None and (mount.target in closed or before in (COVERED, GITIGNORE)):
             mount = replace(mount, writable=False)
         if mount is not None:
-            yield mount, _place(words)
+            yield mount, _position(words)
 
 
 def _mount(words: tuple[str, ...]) -> Mount | None:
@@ -123,5 +123,5 @@ def _mount(words: tuple[str, ...]) -> Mount | None:
     return None
 
 
-def _place(words: Sequence[str]) -> ArtifactPosition:
+def _position(words: Sequence[str]) -> ArtifactPosition:
     return ArtifactPosition("args", " ".join(words))

@@ -36,10 +36,10 @@ class Docker(EngineBackend):
         try:
             EngineClient(self.name).ping(timeout=ASKING)
         except CommandFailed as error:
-            said = (error.stderr.strip().splitlines() or [f"it did not answer within {ASKING:g} s"])[-1]
+            message = (error.stderr.strip().splitlines() or [f"it did not answer within {ASKING:g} s"])[-1]
             if "permission denied" in error.stderr.lower():
-                return Preflight(self.name, "no-permission", f"the daemon turns us away: {said}", _MEMBER)
-            return Preflight(self.name, "daemon-dead", f"no daemon answers: {said}", _START)
+                return Preflight(self.name, "no-permission", f"the daemon turns us away: {message}", _MEMBER)
+            return Preflight(self.name, "daemon-dead", f"no daemon answers: {message}", _START)
         except ToolMissing as error:
             return Preflight(self.name, "program-missing", str(error))
         return None

@@ -41,12 +41,12 @@ class DevContainer(Enclosure):
 
     home: str = ""
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
         """Editors put their server into the home, in which nothing of the host's is."""
-        mount = self.mount_over(asked.path, policy.facts) if asked.path else None
+        mount = self.mount_over(question.path, policy.facts) if question.path else None
         if mount is not None and mount.kind == "tmpfs" and mount.target == self.home:
             return "an empty home of the container's, for the editor's server"
-        return super().why_looser(policy, asked)
+        return super().why_looser(policy, question)
 
 
 def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContainer:
@@ -63,7 +63,7 @@ def read_devcontainer(rendered: Rendered, policy: ResolvedPolicy) -> DevContaine
         tuple(mounts_of(options)),
         network=network_of(options),
         environment={
-            name: _place(document, ("containerEnv", name), f"{name}={value}")
+            name: _position(document, ("containerEnv", name), f"{name}={value}")
             for name, value in environment.items()
         },
         passing=Passing(),
@@ -87,14 +87,14 @@ def _options(document: Document, project: str) -> Iterator[Option]:
     """The options of `docker run` that the file has, and the mount of the project as one of them."""
     data: Any = document.data
     for index, word in enumerate(data["runArgs"]):
-        yield option(word.replace(FOLDER, project), _place(document, ("runArgs", index), word))
+        yield option(word.replace(FOLDER, project), _position(document, ("runArgs", index), word))
     for key, name in (("capAdd", "--cap-add"), ("securityOpt", "--security-opt")):
         for index, word in enumerate(data[key]):
-            yield name, word, _place(document, (key, index), word)
+            yield name, word, _position(document, (key, index), word)
     if text := data["workspaceMount"]:
-        yield "--mount", text.replace(FOLDER, project), _place(document, ("workspaceMount",), text)
+        yield "--mount", text.replace(FOLDER, project), _position(document, ("workspaceMount",), text)
 
 
-def _place(document: Document, path: Path, text: str) -> ArtifactPosition:
+def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
     line, column = document.position(path)
     return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)

@@ -69,15 +69,15 @@ READ_ONLY = "{read: [/, $PROJECT], deny: [$PROJECT/hidden]}"
 
 def explained(failed: Failed) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
-    said = failed.said
-    if "no Landlock" in said or "has version" in said:
-        return "kernel-lacks", said, NEWER
-    if "Landlock is off" in said:
-        return "kernel-lacks", said, "boot with landlock among the names of the kernel's parameter lsm="
-    if "Landlock" in said:
+    message = failed.said
+    if "no Landlock" in message or "has version" in message:
+        return "kernel-lacks", message, NEWER
+    if "Landlock is off" in message:
+        return "kernel-lacks", message, "boot with landlock among the names of the kernel's parameter lsm="
+    if "Landlock" in message:
         return (
             "container-filter",
-            said,
+            message,
             "start the container around it with a seccomp profile that allows landlock_*",
         )
-    return "not-started", said, ""
+    return "not-started", message, ""

@@ -23,9 +23,9 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     closed = read.plan.landlock.ports_closed
     return Enclosure(
         "host",
-        tuple(_mounts(rendered.artifact("rules").content)),
+        tuple(rule_mounts(rendered.artifact("rules").content)),
         network=ArtifactPosition(NAME, "landlock.ports_closed") if closed else None,
-        environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
+        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=_both(rendered),
         isolated=Isolation(ArtifactPosition("rules", "")),
@@ -38,7 +38,7 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     )
 
 
-def _mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
+def rule_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """Each grant as the mount that would grant the same."""
     words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
     for grant, path in zip(words[::2], words[1::2], strict=False):
@@ -54,9 +54,9 @@ def _both(rendered: Rendered) -> Calls:
         calls.of_bpf(rendered.artifact(name).content, name) for name in ("seccomp.bpf", "closed.bpf")
     )
 
-    def answer(asked: Asked, arch: str) -> MethodVerdict:
-        first = own(asked, arch)
-        return first if first.allowed is not True else _stricter(first, closed(asked, arch))
+    def answer(question: Asked, arch: str) -> MethodVerdict:
+        first = own(question, arch)
+        return first if first.allowed is not True else _stricter(first, closed(question, arch))
 
     return answer
 

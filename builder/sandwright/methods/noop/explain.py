@@ -18,10 +18,10 @@ class Unrestricted(ReadBack):
 
     told: dict[str, ArtifactPosition]
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - the same anywhere
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - the same anywhere
         """Yes, whatever is asked."""
-        place = self.told.get(asked.name) if asked.kind == "env" else None
-        return MethodVerdict(allowed=True, because="noop enforces nothing", place=place)
+        position = self.told.get(question.name) if question.kind == "env" else None
+        return MethodVerdict(allowed=True, because="noop enforces nothing", place=position)
 
     def way_to_proxy(self) -> MethodVerdict:
         """Everything can be reached."""
@@ -31,4 +31,4 @@ class Unrestricted(ReadBack):
 def read_noop(rendered: Rendered, _policy: ResolvedPolicy) -> Unrestricted:
     """The launcher's variables."""
     settings = variables.rows_of(rendered)["settings"][0]
-    return Unrestricted({word.partition("=")[0]: place for word, place in settings})
+    return Unrestricted({word.partition("=")[0]: position for word, position in settings})

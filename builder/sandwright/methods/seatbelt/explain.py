@@ -44,21 +44,21 @@ class ReadProfile(ReadBack):
     passing: Passing
     told: dict[str, ArtifactPosition]
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no architecture
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no architecture
         """What it decides, on the host of `facts`."""
-        match asked.kind:
+        match question.kind:
             case "read" | "write" | "exec":
-                hidden = next(self._hidden_links(asked, facts), None)
-                return hidden or self._first_refusal(list(self._operations(asked, facts)))
+                hidden = next(self._hidden_links(question, facts), None)
+                return hidden or self._first_refusal(list(self._operations(question, facts)))
             case "connect":
-                return self._first_refusal([self._connecting(asked)])
+                return self._first_refusal([self._connecting(question)])
             case "listen":
-                resource: Resource = {"local": f"localhost:{asked.port}", "proto": "tcp"}
+                resource: Resource = {"local": f"localhost:{question.port}", "proto": "tcp"}
                 return self._first_refusal([("network-bind", resource), ("network-inbound", resource)])
-            case "env" if asked.name in self.told:
-                return MethodVerdict(allowed=True, because=IS_SET, place=self.told[asked.name])
+            case "env" if question.name in self.told:
+                return MethodVerdict(allowed=True, because=IS_SET, place=self.told[question.name])
             case "env":
-                return self.passing.verdict(asked.name)
+                return self.passing.verdict(question.name)
             case "syscall":
                 return MethodVerdict(
                     allowed=None, because="a profile decides operations, not Linux's system calls"
@@ -74,10 +74,10 @@ class ReadProfile(ReadBack):
         resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
         return _asked(self.evaluator, "network-outbound", resource)
 
-    def _hidden_links(self, asked: Asked, facts: HostFacts) -> Iterator[MethodVerdict]:
+    def _hidden_links(self, question: Asked, facts: HostFacts) -> Iterator[MethodVerdict]:
         """The refusals to follow links on the way: macOS looks at the metadata of each."""
         same = same_name(facts)
-        for link in asked.links:
+        for link in question.links:
             target = facts.link(link) or ""
             if "/" in target or same(target) != same(link.rpartition("/")[2]):
                 resource: Resource = {"path": self._native(link), "vnode-type": "SYMLINK"}
@@ -85,11 +85,11 @@ class ReadProfile(ReadBack):
                 if not verdict.allowed:
                     yield replace(verdict, target=link)
 
-    def _operations(self, asked: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
+    def _operations(self, question: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
         """The operations that macOS checks for an action: all of them have to be allowed."""
-        path, kind = self._native(asked.path), facts.kind(asked.path)
+        path, kind = self._native(question.path), facts.kind(question.path)
         vnode = _VNODES.get(kind or "file", "REGULAR-FILE")
-        match asked.kind:
+        match question.kind:
             case "read":
                 yield "file-read-data", {"path": path, "vnode-type": vnode}
             case "exec":
@@ -104,12 +104,12 @@ class ReadProfile(ReadBack):
             case _:
                 yield "file-write-data", {"path": path, "vnode-type": vnode}
 
-    def _connecting(self, asked: Asked) -> tuple[str, Resource]:
-        if asked.path:
-            return "network-outbound", {"unix": "true", "path": self._native(asked.path)}
-        host = "localhost" if asked.host == "localhost" else asked.host
+    def _connecting(self, question: Asked) -> tuple[str, Resource]:
+        if question.path:
+            return "network-outbound", {"unix": "true", "path": self._native(question.path)}
+        host = "localhost" if question.host == "localhost" else question.host
         address = f"[{host}]" if ":" in host else host
-        return "network-outbound", {"remote": f"{address}:{asked.port}", "proto": "tcp"}
+        return "network-outbound", {"remote": f"{address}:{question.port}", "proto": "tcp"}
 
     def _first_refusal(self, operations: list[tuple[str, Resource]]) -> MethodVerdict:
         """The first denial; where there is none, what allows the last operation."""
@@ -123,13 +123,13 @@ class ReadProfile(ReadBack):
     def _native(self, path: str) -> str:
         return native(path, self.policy)
 
-    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str:
+    def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str:
         """A directory on the way to something restricted keeps its name."""
-        return _pinned(policy, asked)
+        return _pinned(policy, question)
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:  # noqa: ARG002
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002
         """Names at the root are read at each start of a program."""
-        if asked.kind == "read" and asked.path == "/":
+        if question.kind == "read" and question.path == "/":
             return "getcwd(3) and dyld read the names at the root; nothing else is read there"
         return ""
 
@@ -190,21 +190,25 @@ _WIDTH = 160
 """Characters of a rule that are shown; some hold hundreds of paths."""
 
 
-def _pinned(policy: ResolvedPolicy, asked: Asked) -> str:
+def _pinned(policy: ResolvedPolicy, question: Asked) -> str:
     """Whether a directory lies on the way to something restricted, so that it keeps its name."""
-    if asked.kind != "write" or not asked.path:
+    if question.kind != "write" or not question.path:
         return ""
     files = policy.filesystem
     for each in files.protections:
         for root in each.roots:
             for name in each.names:
                 path = below(root, name.value)
-                if path != asked.path and is_inside(path, asked.path):
+                if path != question.path and is_inside(path, question.path):
                     return _KEPT.format(path)
     for rule in (*files.rules, *files.protected):
-        if rule.kind in ("deny", "readonly") and rule.path != asked.path and is_inside(rule.path, asked.path):
+        if (
+            rule.kind in ("deny", "readonly")
+            and rule.path != question.path
+            and is_inside(rule.path, question.path)
+        ):
             return _KEPT.format(rule.path)
-        if asked.path in rule.through:
+        if question.path in rule.through:
             return f"it is a link on the way to {rule.path}, and stays one"
     return ""
 

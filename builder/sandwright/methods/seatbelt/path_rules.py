@@ -125,9 +125,9 @@ class _Placing:
             self._points.setdefault(below(root, name))
         deciding = self._deciding(root)
         if deciding and deciding[0].writable and not deciding[0].private:
-            left = tuple(name for name in names if name not in apart) if apart else names
-            self._groups.setdefault((depth(root), left), []).append(root)
-            self._covered.update(below(root, name) for name in self._existing(root, left))
+            remaining = tuple(name for name in names if name not in apart) if apart else names
+            self._groups.setdefault((depth(root), remaining), []).append(root)
+            self._covered.update(below(root, name) for name in self._existing(root, remaining))
 
     def _existing(self, root: str, names: Iterable[str]) -> Iterator[str]:
         """The names at which there is a rule too."""

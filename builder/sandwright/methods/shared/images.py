@@ -28,9 +28,9 @@ def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) 
     Raise HostError when the image is nowhere, with the command that makes it; when it lies where the
     sandbox could write, as what is there decides what the next one sees; and when it may be a stranger's.
     """
-    if given := os.environ.get(ROOTFS):
+    if configured := os.environ.get(ROOTFS):
         inputs.ask("variable", ROOTFS)
-        return _untouched(Path(given).absolute(), policy, f"{ROOTFS} names it")
+        return _untouched(Path(configured).absolute(), policy, f"{ROOTFS} names it")
     inputs.ask_all([("variable", BUILD), ("variable", ROOTFS)])
     tried = []
     for output in _outputs(policy):
@@ -132,8 +132,8 @@ def missing(image: str) -> str:
     """Why an image is not here, as far as that can be told without a project; empty when it is."""
     if os.environ.get(ROOTFS):
         return ""
-    given = os.environ.get(BUILD)
-    output = Path(given).absolute() if given else checkout_build()
+    configured = os.environ.get(BUILD)
+    output = Path(configured).absolute() if configured else checkout_build()
     try:
         if _there(output / "images" / image):
             return ""
@@ -159,15 +159,15 @@ def layouts(policy: ResolvedPolicy, name: str, inputs: LiveHost) -> Iterator[Pat
 
 def our_layout(name: str) -> Path | None:
     """The layout of an image that no project decides about: in $SANDWRIGHT_BUILD, or this checkout's."""
-    given = os.environ.get(BUILD)
-    layout = (Path(given).absolute() if given else checkout_build()) / "images" / name
+    configured = os.environ.get(BUILD)
+    layout = (Path(configured).absolute() if configured else checkout_build()) / "images" / name
     return layout if (layout / "index.json").exists() else None
 
 
 def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     """The directories that images may have been built into: the one named, or those here."""
-    if given := os.environ.get(BUILD):
-        yield Path(given).absolute()
+    if configured := os.environ.get(BUILD):
+        yield Path(configured).absolute()
         return
     yield from dict.fromkeys((Path.cwd() / "build", Path(policy.facts.project) / "build", checkout_build()))
 
@@ -184,10 +184,10 @@ def _refuse_others(output: Path) -> None:
         )
 
 
-def _untouched(place: Path, policy: ResolvedPolicy, helps: str) -> Path:
-    real = os.path.realpath(place)
+def _untouched(directory: Path, policy: ResolvedPolicy, helps: str) -> Path:
+    real = os.path.realpath(directory)
     if policy.filesystem.tree.changes_host(real):
         raise HostError(
-            f"{place} is where the sandbox can write, and would decide what the next one sees; {helps}"
+            f"{directory} is where the sandbox can write, and would decide what the next one sees; {helps}"
         )
-    return place
+    return directory

@@ -40,25 +40,29 @@ class AccessList:
     def granting(self, uid: int, permissions: int) -> AccessList:
         """The same, and a user has `permissions`. What the mask kept from others it goes on keeping."""
         bound = 7 if self.mask is None else self.mask
-        users = {each: given & bound for each, given in self.users.items()} | {uid: permissions}
-        groups = {each: given & bound for each, given in self.groups.items()}
+        users = {each: entry_permissions & bound for each, entry_permissions in self.users.items()} | {
+            uid: permissions
+        }
+        groups = {each: entry_permissions & bound for each, entry_permissions in self.groups.items()}
         group = self.group & bound
         mask = permissions
-        for given in (group, *users.values(), *groups.values()):
-            mask |= given
+        for entry_permissions in (group, *users.values(), *groups.values()):
+            mask |= entry_permissions
         return replace(self, group=group, mask=mask, users=users, groups=groups)
 
     def without(self, uid: int) -> AccessList:
         """The same without a user. Nobody else loses or gains by it."""
-        users = {each: given for each, given in self.users.items() if each != uid}
+        users = {each: entry_permissions for each, entry_permissions in self.users.items() if each != uid}
         if not users and not self.groups and self.mask is not None:
             return replace(self, group=self.group & self.mask, mask=None, users={})
         return replace(self, users=users)
 
     def permissions(self, uid: int) -> int | None:
         """What an entry for a user lets it do; None without one."""
-        given = self.users.get(uid)
-        return None if given is None else given & (7 if self.mask is None else self.mask)
+        entry_permissions = self.users.get(uid)
+        return (
+            None if entry_permissions is None else entry_permissions & (7 if self.mask is None else self.mask)
+        )
 
 
 def of_mode(mode: int) -> AccessList:
@@ -87,14 +91,14 @@ def decode(value: bytes) -> AccessList:
     )
 
 
-def encode(given: AccessList) -> bytes:
+def encode(entry_permissions: AccessList) -> bytes:
     """The attribute's value of a list, in the order that the kernel wants."""
     entries: Iterable[tuple[int, int, int]] = (
-        (_OWNER, given.owner, _NOBODY),
-        *((_USER, permissions, uid) for uid, permissions in sorted(given.users.items())),
-        (_OWN_GROUP, given.group, _NOBODY),
-        *((_GROUP, permissions, gid) for gid, permissions in sorted(given.groups.items())),
-        *(((_MASK, given.mask, _NOBODY),) if given.mask is not None else ()),
-        (_OTHERS, given.others, _NOBODY),
+        (_OWNER, entry_permissions.owner, _NOBODY),
+        *((_USER, permissions, uid) for uid, permissions in sorted(entry_permissions.users.items())),
+        (_OWN_GROUP, entry_permissions.group, _NOBODY),
+        *((_GROUP, permissions, gid) for gid, permissions in sorted(entry_permissions.groups.items())),
+        *(((_MASK, entry_permissions.mask, _NOBODY),) if entry_permissions.mask is not None else ()),
+        (_OTHERS, entry_permissions.others, _NOBODY),
     )
     return _VERSION.to_bytes(4, "little") + b"".join(_ENTRY.pack(*entry) for entry in entries)

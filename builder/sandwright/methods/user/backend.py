@@ -117,13 +117,13 @@ def _below(directory: Path) -> Iterator[Path]:
 
 
 def _explained(failed: Failed) -> tuple[Code, str, str]:
-    said = failed.said
-    if "no namespaces" in said:
+    message = failed.said
+    if "no namespaces" in message:
         return (
             "container-filter",
-            said,
+            message,
             "run the container around it with CAP_SYS_ADMIN and a filter that allows unshare",
         )
-    if "can't be mounted" in said:
-        return "container-filter", said, "give the container around it the right to mount"
-    return "not-started", said, ""
+    if "can't be mounted" in message:
+        return "container-filter", message, "give the container around it the right to mount"
+    return "not-started", message, ""

@@ -35,7 +35,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(_mounts(steps)),
         network=_network(read),
-        environment={word.partition("=")[0]: place for word, place in read.placed("user.settings")},
+        environment={word.partition("=")[0]: position for word, position in read.placed("user.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         isolated=Isolation(ArtifactPosition("plan", "")),

@@ -52,6 +52,7 @@ METHOD = Method(
                 declaration="sandwright.methods.vm.support:WITH_LANDLOCK",
                 render="sandwright.methods.vm.landlock:render_vm_landlock",
                 read_back="sandwright.methods.vm.explain:read_vm_landlock",
+                read_others="sandwright.methods.vm.explain:read_landlock_rules",
                 backend="sandwright.methods.vm.backend:VmLandlock",
             ),
             fallback=WEAKER,

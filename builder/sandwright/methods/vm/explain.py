@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls
-from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.enclosure import Enclosure, Passing
 from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import read_plan
-from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.explain import read_bwrap
+from sandwright.methods.landlock.explain import rule_mounts
+from sandwright.methods.landlock.grants import DEVICES, TERMINAL
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mount_watch import PLAN
 from sandwright.render.mounts import Mount
@@ -30,7 +34,7 @@ def read_vm(rendered: Rendered, policy: ResolvedPolicy) -> Enclosure:
 
 
 def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
-    """The mounts by which the supervisor judges each path; Landlock's rules behind it are not looked at.
+    """The mounts by which the supervisor judges each path (`read_landlock_rules`: what is behind it).
 
     Raise DocumentError for a kind of mount that the launcher doesn't know.
     """
@@ -43,7 +47,7 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         (*_mounts(rendered.artifact(PLAN).content), *links),
         network=ArtifactPosition(NAME, "vm.kernel"),
-        environment={word.partition("=")[0]: place for word, place in read.placed("landlock.settings")},
+        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
         isolated=Isolation(ArtifactPosition(PLAN, "")),
@@ -53,6 +57,46 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         connects=(),
         sockets=False,
     )
+
+
+@dataclass(frozen=True)
+class LandlockRules(Enclosure):
+    """The rules of the kernel's process, behind the supervisor that makes its calls."""
+
+    def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
+        """What they grant of files, as all else is the supervisor's."""
+        if question.kind in ("read", "write"):
+            return super().answer(question, facts, arch)
+        return MethodVerdict(allowed=None, because="the supervisor decides")
+
+    def can_move(self, path: str, facts: HostFacts) -> None:
+        """Not known: the supervisor moves mount points nowhere."""
+
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
+        """Landlock grants all of a directory that may be written, and of /proc."""
+        mount = self.mount_over(question.path, policy.facts)
+        tree = policy.filesystem.tree
+        if mount is not None and (
+            mount.target == "/proc" or (mount.writable and tree.changes_host(mount.target))
+        ):
+            return "the supervisor holds what is restricted in it"
+        return ""
+
+
+def read_landlock_rules(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[LandlockRules, ...]:
+    """The rules behind the supervisor. Raise DocumentError for a grant that the launcher doesn't know."""
+    rules = LandlockRules(
+        "host",
+        tuple(rule_mounts(rendered.artifact("rules").content)),
+        network=ArtifactPosition(NAME, "landlock.ports_closed"),
+        environment={},
+        passing=Passing(),
+        calls=calls.none("the supervisor's filters decide"),
+        isolated=Isolation(ArtifactPosition("rules", "")),
+        sockets=False,
+        brought=(*DEVICES, TERMINAL),
+    )
+    return (rules,)
 
 
 def _mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:

@@ -46,11 +46,11 @@ def machine(memory: int, accelerator: str = "kvm", *, notify: Notify = quiet) ->
     parts = (kernel.read_bytes(), initial, version, f"{memory} {accelerator} {os.uname().machine}".encode())
     key = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
     store = Path(user_dirs.private(str(Path(user_dirs.private(user_dirs.cache())).parent / "machines")))
-    place = store / key[:32]
-    if not _is_whole(place):
+    directory = store / key[:32]
+    if not _is_whole(directory):
         notify(f"starting a machine with {memory} MiB, to be restored from then on")
-        _make(place, kernel, initial, memory, accelerator)
-    return place
+        _make(directory, kernel, initial, memory, accelerator)
+    return directory
 
 
 def initramfs(agent: bytes, modules: list[bytes]) -> bytes:
@@ -122,24 +122,24 @@ def _unpacked(path: Path) -> bytes:
             return path.read_bytes()
 
 
-def _is_whole(place: Path) -> bool:
+def _is_whole(directory: Path) -> bool:
     """Whether all of it is there, ours, and of the size that it was made with; the launcher sums it up."""
     try:
-        words = (place / "machine").read_text().split()
-        sizes = [(place / name).stat().st_size for name in ("memory", "state")]
-        own = all(each.st_uid == os.geteuid() and not each.st_mode & 0o077 for each in _stats(place))
+        words = (directory / "machine").read_text().split()
+        sizes = [(directory / name).stat().st_size for name in ("memory", "state")]
+        own = all(each.st_uid == os.geteuid() and not each.st_mode & 0o077 for each in _stats(directory))
         return own and len(words) == 7 and [int(words[3]), int(words[5])] == sizes
     except (OSError, ValueError):
         return False
 
 
-def _stats(place: Path) -> list[os.stat_result]:
-    return [place.lstat(), *((place / name).lstat() for name in _FILES)]
+def _stats(directory: Path) -> list[os.stat_result]:
+    return [directory.lstat(), *((directory / name).lstat() for name in _FILES)]
 
 
-def _make(place: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
+def _make(directory: Path, kernel: Path, initial: bytes, memory: int, accelerator: str) -> None:
     launch, qemu = LAUNCH_VM.path("linux/amd64"), process.which(QEMU)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix="new-") as scratch:
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix="new-") as scratch:
         made = Path(scratch, "machine")
         made.mkdir(mode=0o700)
         Path(scratch, "initramfs").write_bytes(initial)
@@ -147,8 +147,8 @@ def _make(place: Path, kernel: Path, initial: bytes, memory: int, accelerator: s
         try:
             process.run(*argv, cwd=made, timeout=TIMEOUTS[accelerator])
         except CommandFailed as error:
-            said = error.stderr.strip().splitlines()
-            how = "hangs" if error.status is None else said[-1] if said else "starts no machine"
+            lines = error.stderr.strip().splitlines()
+            how = "hangs" if error.status is None else lines[-1] if lines else "starts no machine"
             raise HostError(f"QEMU with {accelerator}: {how}") from error
-        shutil.rmtree(place, ignore_errors=True)
-        made.rename(place)
+        shutil.rmtree(directory, ignore_errors=True)
+        made.rename(directory)

@@ -37,7 +37,7 @@ def _settle(root: Root, mount: BaselineMount, fresh: list[bytes], *, rootless: b
     wanted = os.fsencode(mount.destination)
     if not wanted.startswith(b"/") or b".." in wanted.split(b"/") or not wanted.strip(b"/"):
         raise UsageError(f"mount on {mount.destination}: not an absolute, normalised path below /")
-    place = root.locate(wanted)
+    resolved = root.locate(wanted)
     directory = True
     if is_bind(mount):
         source = Path(mount.source)
@@ -48,14 +48,16 @@ def _settle(root: Root, mount: BaselineMount, fresh: list[bytes], *, rootless: b
         directory = source.is_dir()
         if rootless:
             mount = replace(mount, options=tuple(dict.fromkeys([*mount.options, *_locked(source)])))
-    if place.status is None and not any(place.path.startswith(tree) for tree in fresh):
+    if resolved.status is None and not any(resolved.path.startswith(tree) for tree in fresh):
         raise UsageError(
             f"mount on {mount.destination}: the image has no such path, and its root is shared; "
             "choose one of the image's own, or one below a tmpfs"
         )
-    if place.status is not None and (place.is_directory != directory or not (directory or place.is_file)):
-        raise UsageError(f"mount on {mount.destination}: that is {place.kind} in the image")
-    return replace(mount, destination=os.fsdecode(place.path))
+    if resolved.status is not None and (
+        resolved.is_directory != directory or not (directory or resolved.is_file)
+    ):
+        raise UsageError(f"mount on {mount.destination}: that is {resolved.kind} in the image")
+    return replace(mount, destination=os.fsdecode(resolved.path))
 
 
 def _locked(source: Path) -> list[str]:

@@ -85,7 +85,7 @@ def refuse_forbidden(path: bytes, what: str, baseline: Baseline) -> None:
 def _made_anew(path: bytes, baseline: Baseline) -> bool:
     """Whether a path lies in a file system that is empty at each start, where runtimes would not find it."""
     places = [mount.destination for mount in baseline.mounts if mount.type == "tmpfs"]
-    return any(path.startswith(os.fsencode(place) + b"/") for place in places)
+    return any(path.startswith(os.fsencode(resolved) + b"/") for resolved in places)
 
 
 class _MountPoints:
@@ -99,12 +99,12 @@ class _MountPoints:
     def mount_point(self, point: Point) -> None:
         """A directory at the top that is itself no link: whatever else is there goes."""
         path = os.fsencode(point.path)
-        place = self._root.locate(path, follow=False)
-        if place.is_directory:
+        resolved = self._root.locate(path, follow=False)
+        if resolved.is_directory:
             return
-        before = self._describe(place)
+        before = self._describe(resolved)
         with _time_kept(self._root.fd) as time:
-            if place.status is not None:
+            if resolved.status is not None:
                 os.unlink(path.lstrip(b"/"), dir_fd=self._root.fd)
             _new_directory(self._root.fd, path.lstrip(b"/"), point.mode, time)
         self._made(point.path, before, "an empty directory")
@@ -113,14 +113,14 @@ class _MountPoints:
         """A regular file where the directory part leads. A link to a file becomes a copy of that file."""
         folder, _, name = os.fsencode(point.path).rpartition(b"/")
         path = self.directory(os.fsdecode(folder), "directory") + b"/" + name
-        place = self._root.locate(path, follow=False)
-        if place.is_file:
+        resolved = self._root.locate(path, follow=False)
+        if resolved.is_file:
             return
-        before, content = self._describe(place), self._content(place)
+        before, content = self._describe(resolved), self._content(resolved)
         with self._open(path.rpartition(b"/")[0]) as fd, _time_kept(fd) as time:
-            if place.is_directory:
+            if resolved.is_directory:
                 _remove_empty(fd, name, point.path)
-            elif place.status is not None:
+            elif resolved.status is not None:
                 os.unlink(name, dir_fd=fd)
             _new_file(fd, name, content, point.mode, time)
         self._made(point.path, before, "a copy of the file it led to" if content else "an empty file")
@@ -128,18 +128,18 @@ class _MountPoints:
     def directory(self, path: str, what: str) -> bytes:
         """A directory, made where it is missing, wherever in the root links lead. Gives its real path."""
         wanted = os.fsencode(path)
-        place = self._root.locate(wanted)
-        refuse_forbidden(place.path, what, self._baseline)
-        if place.status is not None and not place.is_directory:
-            raise BuildError(f"{what} {show(wanted)} of the image is {place.kind}")
-        if place.links:
+        resolved = self._root.locate(wanted)
+        refuse_forbidden(resolved.path, what, self._baseline)
+        if resolved.status is not None and not resolved.is_directory:
+            raise BuildError(f"{what} {show(wanted)} of the image is {resolved.kind}")
+        if resolved.links:
             self.changes.append(
-                RootfsChange(path, "contained", f"its links lead to {show(place.path)} in the root")
+                RootfsChange(path, "contained", f"its links lead to {show(resolved.path)} in the root")
             )
-        if place.status is None:
-            self._make_directories(place.path, f"{what} {show(wanted)}")
+        if resolved.status is None:
+            self._make_directories(resolved.path, f"{what} {show(wanted)}")
             self.changes.append(RootfsChange(path, "created", f"an empty directory: the {what} of the image"))
-        return place.path.rstrip(b"/")
+        return resolved.path.rstrip(b"/")
 
     def volume(self, path: str, what: str = "volume") -> BaselineMount:
         """The tmpfs for a volume, with mode and owner of the directory it hides."""
@@ -178,19 +178,19 @@ class _MountPoints:
         finally:
             os.close(fd)
 
-    def _content(self, place: ResolvedPath) -> bytes:
-        if not place.is_link:
+    def _content(self, resolved: ResolvedPath) -> bytes:
+        if not resolved.is_link:
             return b""
         try:
-            if not self._root.locate(place.path).is_file:
+            if not self._root.locate(resolved.path).is_file:
                 return b""
         except ArchiveRefused:  # a loop: it never had content
             return b""
-        return self._root.read(place.path, limit=LARGEST_COPY)
+        return self._root.read(resolved.path, limit=LARGEST_COPY)
 
-    def _describe(self, place: ResolvedPath) -> str:
-        target = f" to {show(self._root.readlink(place.path))}" if place.is_link else ""
-        return "" if place.status is None else place.kind + target
+    def _describe(self, resolved: ResolvedPath) -> str:
+        target = f" to {show(self._root.readlink(resolved.path))}" if resolved.is_link else ""
+        return "" if resolved.status is None else resolved.kind + target
 
     def _made(self, path: str, before: str, now: str) -> None:
         detail = f"{before} became {now}" if before else now

@@ -29,14 +29,16 @@ def find_program(
     """
     found: list[str] = []
     for candidate in _candidates(name, path, cwd):
-        place = root.locate(candidate)
-        refuse_forbidden(place.path, "the program", baseline)
-        if any(_lies_in(place.path, os.fsencode(mount)) for mount in mounted):
+        resolved = root.locate(candidate)
+        refuse_forbidden(resolved.path, "the program", baseline)
+        if any(_lies_in(resolved.path, os.fsencode(mount)) for mount in mounted):
             return None
-        if place.is_file and place.status is not None and place.status.st_mode & 0o111:
-            return place
-        if place.status is not None:
-            found.append(f"{show(candidate)} is {place.kind}{', not executable' if place.is_file else ''}")
+        if resolved.is_file and resolved.status is not None and resolved.status.st_mode & 0o111:
+            return resolved
+        if resolved.status is not None:
+            found.append(
+                f"{show(candidate)} is {resolved.kind}{', not executable' if resolved.is_file else ''}"
+            )
     raise BuildError(f"the image has no program {name!r}" + (f": {'; '.join(found)}" if found else ""))
 
 
@@ -45,10 +47,12 @@ def check_cwd(root: Root, cwd: str, *, baseline: Baseline, mounted: Iterable[str
 
     One among the kernel's files could be a directory of the host, by a descriptor (CVE-2024-21626).
     """
-    place = root.locate(os.fsencode(cwd))
-    refuse_forbidden(place.path, "working directory", baseline)
-    if not place.is_directory and not any(_lies_in(place.path, os.fsencode(mount)) for mount in mounted):
-        raise BuildError(f"working directory {cwd!r} is {place.kind} in the image")
+    resolved = root.locate(os.fsencode(cwd))
+    refuse_forbidden(resolved.path, "working directory", baseline)
+    if not resolved.is_directory and not any(
+        _lies_in(resolved.path, os.fsencode(mount)) for mount in mounted
+    ):
+        raise BuildError(f"working directory {cwd!r} is {resolved.kind} in the image")
 
 
 def _candidates(name: str, path: str, cwd: str) -> Iterator[bytes]:

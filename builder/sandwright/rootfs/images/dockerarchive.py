@@ -41,11 +41,11 @@ class SavedImage:
 class DockerArchive:
     """An archive with a checked `manifest.json`."""
 
-    def __init__(self, place: BlobSource) -> None:
-        self.name = place.name
-        self._place = place
+    def __init__(self, source: BlobSource) -> None:
+        self.name = source.name
+        self._place = source
         where = f"{self.name}: manifest.json"
-        listed = parse_json_value(blobs.read(place, "manifest.json", limit=LARGEST_MANIFEST), where, SAVED)
+        listed = parse_json_value(blobs.read(source, "manifest.json", limit=LARGEST_MANIFEST), where, SAVED)
         if not isinstance(listed, list):
             raise ArchiveRefused(f"{where}: expected an array (skopeo's dir: is not taken)")
         self._rows = [mapping(row, f"{where}: [{number}]") for number, row in enumerate(listed)]

@@ -64,11 +64,11 @@ class _Leaf:
 class LayoutReader:
     """An image layout whose marker and index have been checked."""
 
-    def __init__(self, place: BlobSource) -> None:
-        self.name = place.name
-        self._place = place
+    def __init__(self, source: BlobSource) -> None:
+        self.name = source.name
+        self._place = source
         marker = parse_json(
-            blobs.read(place, "oci-layout", limit=1 << 16), f"{self.name}: oci-layout", LAYOUT
+            blobs.read(source, "oci-layout", limit=1 << 16), f"{self.name}: oci-layout", LAYOUT
         )
         if marker.get("imageLayoutVersion") != "1.0.0":
             raise ArchiveRefused(f"{self.name}: oci-layout: imageLayoutVersion must be '1.0.0'")
@@ -94,9 +94,11 @@ class LayoutReader:
         return SelectedImage(digest, manifest, config, self._layers(manifest, config, digest), names, alone)
 
     def _check_platform(self, descriptor: Descriptor, own: Platform) -> None:
-        said = descriptor.platform
-        if said and (said.os, said.architecture) != (own.os, own.architecture):
-            raise ArchiveRefused(f"{self.name}: {descriptor.digest}: an index says {said}, its config {own}")
+        declared = descriptor.platform
+        if declared and (declared.os, declared.architecture) != (own.os, own.architecture):
+            raise ArchiveRefused(
+                f"{self.name}: {descriptor.digest}: an index says {declared}, its config {own}"
+            )
 
     def select_all(self, platform: Platform | None, ref: str | None) -> list[ImageCandidate]:
         """Every image that fits. See `source.list_images` for what is raised."""

@@ -62,40 +62,40 @@ def list_images(path: Path, *, platform: str | None = None, ref: str | None = No
     """
     wanted = parse_platform(platform) if platform else None
     with explained(path):
-        place = _open(path)
-        layout, archive = _layout(place), _docker(place)
+        opened = _open(path)
+        layout, archive = _layout(opened), _docker(opened)
         if layout is not None and archive is not None:
-            _check_agreement(place, archive.images(), layout.config_digests())
+            _check_agreement(opened, archive.images(), layout.config_digests())
         reader = layout or archive
         if reader is None:
-            raise _unknown(place)
+            raise _unknown(opened)
         return reader.select_all(wanted, ref)
 
 
 def _select(path: Path, wanted: Platform | None, ref: str | None) -> Image:
-    place = _open(path)
-    if (layout := _layout(place)) is not None:
-        return _from_layout(place, layout, wanted, ref)
-    if (archive := _docker(place)) is not None:
+    opened = _open(path)
+    if (layout := _layout(opened)) is not None:
+        return _from_layout(opened, layout, wanted, ref)
+    if (archive := _docker(opened)) is not None:
         return _from_docker(archive, wanted, ref)
-    raise _unknown(place)
+    raise _unknown(opened)
 
 
-def _layout(place: BlobSource) -> LayoutReader | None:
-    return LayoutReader(place) if place.size("oci-layout") is not None else None
+def _layout(opened: BlobSource) -> LayoutReader | None:
+    return LayoutReader(opened) if opened.size("oci-layout") is not None else None
 
 
-def _docker(place: BlobSource) -> DockerArchive | None:
-    return DockerArchive(place) if place.size("manifest.json") is not None else None
+def _docker(opened: BlobSource) -> DockerArchive | None:
+    return DockerArchive(opened) if opened.size("manifest.json") is not None else None
 
 
-def _unknown(place: BlobSource) -> ArchiveRefused | UsageError:
-    if place.size("repositories") is not None:
+def _unknown(opened: BlobSource) -> ArchiveRefused | UsageError:
+    if opened.size("repositories") is not None:
         return ArchiveRefused(
-            f"{place.name}: written by Docker before 1.10, without configurations; save it again"
+            f"{opened.name}: written by Docker before 1.10, without configurations; save it again"
         )
     return UsageError(
-        f"{place.name}: neither an OCI layout (no oci-layout) nor a Docker archive (no manifest.json)"
+        f"{opened.name}: neither an OCI layout (no oci-layout) nor a Docker archive (no manifest.json)"
     )
 
 
@@ -108,14 +108,14 @@ def _open(path: Path) -> BlobSource:
 
 
 def _from_layout(
-    place: BlobSource, reader: LayoutReader, platform: Platform | None, ref: str | None
+    opened: BlobSource, reader: LayoutReader, platform: Platform | None, ref: str | None
 ) -> Image:
     found = reader.select(platform, ref)
     config = found.config
-    if found.alone and place.size("manifest.json") is not None:
-        _check_agreement(place, DockerArchive(place).config_digests(), {config.digest})
+    if found.alone and opened.size("manifest.json") is not None:
+        _check_agreement(opened, DockerArchive(opened).config_digests(), {config.digest})
     return Image(
-        place.name,
+        opened.name,
         found.digest,
         found.manifest,
         config.document,
@@ -134,8 +134,8 @@ def _from_docker(archive: DockerArchive, platform: Platform | None, ref: str | N
     )
 
 
-def _check_agreement(place: BlobSource, docker: Collection[str], layout: Collection[str]) -> None:
+def _check_agreement(opened: BlobSource, docker: Collection[str], layout: Collection[str]) -> None:
     """Refuse an archive of which Docker, by its manifest.json, would load an image that we don't look at."""
     if other := set(docker) - set(layout):
         ours = ", ".join(sorted(layout)) or "no image"
-        raise ArchiveRefused(f"{place.name}: index.json leads to {ours}, manifest.json to {min(other)}")
+        raise ArchiveRefused(f"{opened.name}: index.json leads to {ours}, manifest.json to {min(other)}")

@@ -55,13 +55,13 @@ class DependencyClosure:
 
     def program(self, path: bytes) -> None:
         """Keep a program and all it needs. Raise BuildError when it is not there or can't start here."""
-        place = self._root.locate(path)
-        if not _executable(place):
-            raise BuildError(f"the image has no program {show(path)}: {place.kind} is there")
+        resolved = self._root.locate(path)
+        if not _executable(resolved):
+            raise BuildError(f"the image has no program {show(path)}: {resolved.kind} is there")
         self._programs.append(path)
         self._keep_program(path, Reason("asked"))
         self._follow()
-        broken = self._books.missed_by(self._started_with(place.path))
+        broken = self._books.missed_by(self._started_with(resolved.path))
         if broken:
             raise BuildError(f"{show(path)} can't start in this image: {'; '.join(broken)}")
 
@@ -85,10 +85,12 @@ class DependencyClosure:
     def traced(self, run: Trace, detail: str) -> None:
         """Keep what a traced run used, but for what lies on the file systems that are made at each start."""
         for path in run.used:
-            place = self._root.locate(path)
-            if place.status is None or _TRANSIENT.match(place.path):
+            resolved = self._root.locate(path)
+            if resolved.status is None or _TRANSIENT.match(resolved.path):
                 continue
-            late = place.path not in self._books and place.is_file and self._elf(place.path) is not None
+            late = (
+                resolved.path not in self._books and resolved.is_file and self._elf(resolved.path) is not None
+            )
             self._books.keep(path, Reason("dlopen" if late else "trace", None, detail))
             self._follow()
         for folder in run.listed:
@@ -105,20 +107,20 @@ class DependencyClosure:
         while self._books.new:
             path = self._books.new.popleft()
             self._apply_rules(path)
-            place = self._root.locate(path, follow=False)
-            if place.is_file:
-                self._look_into(place)
+            resolved = self._root.locate(path, follow=False)
+            if resolved.is_file:
+                self._look_into(resolved)
 
-    def _look_into(self, place: ResolvedPath) -> None:
+    def _look_into(self, resolved: ResolvedPath) -> None:
         """Follow what a file's own bytes say."""
-        head = self._head(place.path)
-        if head.startswith(b"#!") and _executable(place):
-            self._script(place.path, head)
-        elif elf := self._elf(place.path):
-            self._library_questions(place.path, elf)
-            self._dlopens(place.path, elf)
-            if place.path not in self._linked:
-                self._link(place.path, elf)
+        head = self._head(resolved.path)
+        if head.startswith(b"#!") and _executable(resolved):
+            self._script(resolved.path, head)
+        elif elf := self._elf(resolved.path):
+            self._library_questions(resolved.path, elf)
+            self._dlopens(resolved.path, elf)
+            if resolved.path not in self._linked:
+                self._link(resolved.path, elf)
 
     def _head(self, path: bytes) -> bytes:
         fd = self._root.open(path)
@@ -143,9 +145,11 @@ class DependencyClosure:
     def _take(self, step: LibraryLookup) -> None:
         asker = self._root.locate(step.asker).path
         for found in step.found:
-            place = self._books.keep(found.path, Reason("needed", asker, f"{_text(step.name)}, {found.how}"))
-            if place is not None:
-                self._linked.add(place.path)
+            resolved = self._books.keep(
+                found.path, Reason("needed", asker, f"{_text(step.name)}, {found.how}")
+            )
+            if resolved is not None:
+                self._linked.add(resolved.path)
         if step.found or step.optional:
             return
         unlisted = self._loader.find_unlisted(step.name, step.asker)
@@ -179,14 +183,14 @@ class DependencyClosure:
         """Keep a program, and the data of the packages that own it or a link to it."""
         if not path.startswith(b"/"):
             return None
-        place = self._books.keep(path, reason)
-        if place is not None:
+        resolved = self._books.keep(path, reason)
+        if resolved is not None:
             named = self._root.locate(path, follow=False)
-            for each in dict.fromkeys((named.path, *place.links, place.path)):
+            for each in dict.fromkeys((named.path, *resolved.links, resolved.path)):
                 owner = self._packages.owner(each)
                 for package in [] if owner is None else self._with_dependencies(owner):
-                    self._package(package, place.path)
-        return place
+                    self._package(package, resolved.path)
+        return resolved
 
     def _with_dependencies(self, package: str) -> list[str]:
         return self._packages.with_dependencies(package) if self._dependencies else [package]
@@ -271,8 +275,8 @@ def _no_interpreter(path: bytes) -> str:
     return f"its interpreter {show(path)} is not there"
 
 
-def _executable(place: ResolvedPath) -> bool:
-    return place.is_file and place.status is not None and bool(place.status.st_mode & 0o111)
+def _executable(resolved: ResolvedPath) -> bool:
+    return resolved.is_file and resolved.status is not None and bool(resolved.status.st_mode & 0o111)
 
 
 def _text(path: bytes) -> str:

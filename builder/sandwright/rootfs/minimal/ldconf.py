@@ -14,10 +14,10 @@ _DEEPEST = 8
 
 def directories(root: Root, path: bytes = CONF, *, depth: int = 0) -> Iterator[bytes]:
     """The directories it names, in order, those of included files in their place."""
-    place = root.locate(path)
-    if depth > _DEEPEST or not place.is_file:
+    resolved = root.locate(path)
+    if depth > _DEEPEST or not resolved.is_file:
         return
-    for line in root.read(place.path, limit=_LARGEST).split(b"\n"):
+    for line in root.read(resolved.path, limit=_LARGEST).split(b"\n"):
         words = line.partition(b"#")[0].split()
         if words[:1] == [b"include"]:
             for pattern in words[1:]:

@@ -184,14 +184,14 @@ def _with_command(
         args = convert.process_args(section, settings)
     except BuildError:
         return replace(settings, command=(first,)), [f"the image names no program: the bundle starts {first}"]
-    place = find_program(
+    located = find_program(
         root,
         args[0],
         path=_environment(section, settings, ExecUser(0, 0))["PATH"],
         cwd=convert.process_cwd(section, settings),
         baseline=load_baseline(),
     )
-    if place is not None and place.path in selection.kept:
+    if located is not None and located.path in selection.kept:
         return settings, []
     if settings.command is not None:
         raise BuildError(f"the command starts {args[0]}, which is not kept: name it among the programs")

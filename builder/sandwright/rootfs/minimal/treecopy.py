@@ -67,14 +67,14 @@ class _Copying:
         folder, _, name = path.rpartition(b"/")
         self._directories(folder)
         self.current = path
-        with self._source.parent(path, follow=False) as (from_fd, from_name, place):
-            if place.status is None or place.path != path:
+        with self._source.parent(path, follow=False) as (from_fd, from_name, resolved):
+            if resolved.status is None or resolved.path != path:
                 raise FileNotFoundError(errno.ENOENT, "changed while it was copied")
-            if place.is_directory:
+            if resolved.is_directory:
                 self._directories(path)
                 return
             with self._target.parent(folder or b"/") as (to_fd, _, _):
-                self._one(from_fd, from_name, to_fd, name, place.status)
+                self._one(from_fd, from_name, to_fd, name, resolved.status)
         self.files += 1
 
     def finish(self) -> None:

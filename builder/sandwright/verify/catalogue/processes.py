@@ -124,8 +124,8 @@ def _rights(subject: ProofSubject) -> Iterator[Probe]:
             "set-id",
             "a set-user-id program gains nothing: no mount honours it",
             *(
-                ProbeStep(attempt("flags", place), "works", holds=b"nosuid")
-                for place in (subject.fixture.write, subject.fixture.read, "/tmp")  # noqa: S108 - inside
+                ProbeStep(attempt("flags", directory), "works", holds=b"nosuid")
+                for directory in (subject.fixture.write, subject.fixture.read, "/tmp")  # noqa: S108 - inside
             ),
         )
 

@@ -167,7 +167,7 @@ def _privileges(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestEx
 def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if not expected.read_only:
         return Verdict.SKIPPED, "the bundle asks for a writable root"
-    if written := [place for place, result in seen.items() if result == "done"]:
+    if written := [directory for directory, result in seen.items() if result == "done"]:
         return Verdict.FAIL, f"a file could be made in {', '.join(written)}"
     if "EROFS" not in seen.values():
         return Verdict.INCONCLUSIVE, f"denied, but not for being read-only: {_pairs(seen)}"
@@ -176,7 +176,10 @@ def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: GuestExpec
             Verdict.INCONCLUSIVE,
             "nothing can be written to /tmp either, so the denial may be of another kind",
         )
-    return Verdict.PASS, f"EROFS in {', '.join(place for place, result in seen.items() if result == 'EROFS')}"
+    return (
+        Verdict.PASS,
+        f"EROFS in {', '.join(directory for directory, result in seen.items() if result == 'EROFS')}",
+    )
 
 
 def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:

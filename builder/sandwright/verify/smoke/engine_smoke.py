@@ -104,15 +104,15 @@ class _Work:
     def _started(self, built: EngineBuiltImage) -> tuple[tuple[ProbeFinding, ...], float]:
         if isinstance(self.session, str):
             return (ProbeFinding("starts", Verdict.SKIPPED, self.session),), 0.0
-        place = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
-        place.mkdir()
-        archive = place / "image.tar"
+        directory = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
+        directory.mkdir()
+        archive = directory / "image.tar"
         self.engine.save(built.references[0], archive)
         digest = open_image(archive, platform=built.platform).digest
         definition = self.catalogue[built.name]
         target = SmokeTarget(built.name, built.platform, archive, digest, definition, self._bases(definition))
-        (place / "bundle").mkdir()
-        prepared = prepare(target, place / "bundle", store=self.store, host=self.host)
+        (directory / "bundle").mkdir()
+        prepared = prepare(target, directory / "bundle", store=self.store, host=self.host)
         archive.unlink()
         judged = smoke_test(self.session, prepared, host=self.host, canary=self.canary, limit=self.limit)
         return judged.findings, judged.seconds

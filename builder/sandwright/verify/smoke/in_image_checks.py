@@ -94,9 +94,9 @@ def root(given: dict[str, Any]) -> dict[str, Any]:
     device = os.stat("/").st_dev
     places = ["/", "/etc", "/usr", "/var/tmp", os.environ.get("HOME", "/"), os.getcwd()]
     return {
-        place: create(place, given["first"])
-        for place in sorted(set(places))
-        if os.path.isdir(place) and os.stat(place).st_dev == device
+        mount_point: create(mount_point, given["first"])
+        for mount_point in sorted(set(places))
+        if os.path.isdir(mount_point) and os.stat(mount_point).st_dev == device
     }
 
 

@@ -151,9 +151,9 @@ def _python(rootfs: Path, image: Image) -> str | None:
     with Root(rootfs) as root:
         for name in _PYTHONS:
             try:
-                place = find_program(root, name, path=search_path(environment), cwd="/", baseline=baseline)
+                located = find_program(root, name, path=search_path(environment), cwd="/", baseline=baseline)
             except BuildError:
                 continue
-            if place is not None:
-                return os.fsdecode(place.path)
+            if located is not None:
+                return os.fsdecode(located.path)
     return None

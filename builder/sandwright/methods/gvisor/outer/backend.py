@@ -108,9 +108,9 @@ class OuterGvisor(Launched):
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means: the session program has said why in words."""
-        said = failed.said
-        if "namespaces" in said or "pivot_root" in said:
-            return "container-filter", said, "something around the engine takes away what gVisor needs"
+        message = failed.said
+        if "namespaces" in message or "pivot_root" in message:
+            return "container-filter", message, "something around the engine takes away what gVisor needs"
         return self._engine.explained(failed)
 
     def send_signal(self, launcher: int, number: int) -> Delivery:

@@ -101,11 +101,11 @@ class OuterContainer:
         limit: float = LIMIT,
     ) -> process.Result:
         """Values of variables are told to the client in its environment; arguments are for all to read."""
-        given = dict(variables or {})
-        options = ["--env=SANDWRIGHT_PASSED=" + " ".join(given)] if given else []
-        options += [f"--env={name}" for name in given]
+        granted = dict(variables or {})
+        options = ["--env=SANDWRIGHT_PASSED=" + " ".join(granted)] if granted else []
+        options += [f"--env={name}" for name in granted]
         return self.engine.exec(
-            *(self.name, SESSION, *words), options=options, stdin=stdin, variables=given, timeout=limit
+            *(self.name, SESSION, *words), options=options, stdin=stdin, variables=granted, timeout=limit
         )
 
 
@@ -114,7 +114,7 @@ def outer_container(
     policy: ResolvedPolicy,
     rootfs: Path,
     *,
-    given: Grant | None = None,
+    granted: Grant | None = None,
     image: str = IMAGE,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[OuterContainer]:
@@ -133,7 +133,7 @@ def outer_container(
         environment = own if environment is None else environment
         program = shutil.which(name, path=environment.get("PATH")) or process.which(name)
         engine = EngineClient(name, environment, program=program)
-        options = (f"--label={LABEL}=outer-{container}", *_options(policy, rootfs, scratch, given))
+        options = (f"--label={LABEL}=outer-{container}", *_options(policy, rootfs, scratch, granted))
         started = engine.run_detached(container, options, image, SESSION, "idle")
         try:
             if not started:
@@ -158,8 +158,8 @@ def own_limits() -> Iterator[str]:
         yield f"--ulimit={name}={limit}:{limit}"
 
 
-def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant | None) -> Iterator[str]:
-    options = outer_options(policy, given=given)
+def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, granted: Grant | None) -> Iterator[str]:
+    options = outer_options(policy, granted=granted)
     for name, content in options.files.items():
         (scratch / name).write_bytes(content)
         (scratch / name).chmod(0o644)

@@ -79,7 +79,7 @@ def grant(*, rootless: bool) -> Grant:
     return Grant(held, profile(data["seccomp"][mode]), data["proc"][mode]["masked"])
 
 
-def render_in_engine(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple[Artifact, ...]:
+def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) -> tuple[Artifact, ...]:
     """The artifacts for a policy whose `gvisor.engine` names an engine.
 
     `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
@@ -87,15 +87,15 @@ def render_in_engine(policy: ResolvedPolicy, *, given: Grant | None = None) -> t
     what neither can be told.
     """
     _check(policy)
-    given = given or grant(rootless=policy.facts.uid != 0)
+    granted = granted or grant(rootless=policy.facts.uid != 0)
     plan = mount_plan(policy, root="image")
     document = inner_config(policy, plan)
     points = list(_points(document))
-    made = outer_container(policy, plan, _engine(policy.gvisor_engine), given, private=_private(document))
+    made = outer_container(policy, plan, _engine(policy.gvisor_engine), granted, private=_private(document))
     config = Artifact("config.json", _json(document).encode("utf-8", "surrogateescape"), _CONFIG)
     files = (
         config,
-        json_artifact("seccomp.json", given.filter(), "the outer container's filter of system calls"),
+        json_artifact("seccomp.json", granted.filter(), "the outer container's filter of system calls"),
         *account_files(made),
         *(replace(each, name=f"inside/{each.name}") for each in root_accounts(policy)),
         *host_files(made),
@@ -111,7 +111,7 @@ def render_in_engine(policy: ResolvedPolicy, *, given: Grant | None = None) -> t
     own = OuterPlan(policy.image, tuple(points), (SESSION, "run"), inside)
     return (
         *files,
-        *engine_launcher(policy, engine_plan(policy, plan, made, _words(made, given), own), files),
+        *engine_launcher(policy, engine_plan(policy, plan, made, _words(made, granted), own), files),
     )
 
 
@@ -127,7 +127,7 @@ class Options:
     hidden: tuple[str, ...]
 
 
-def outer_options(policy: ResolvedPolicy, *, given: Grant | None = None) -> Options:
+def outer_options(policy: ResolvedPolicy, *, granted: Grant | None = None) -> Options:
     """What a container that stays is started with. Raise RenderError, for `network.mode: proxy` too.
 
     Nobody makes covers for it: Git's directories that need one are read-only as a whole, and other protected
@@ -135,13 +135,13 @@ def outer_options(policy: ResolvedPolicy, *, given: Grant | None = None) -> Opti
     """
     if policy.network.mode == "proxy":
         raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
-    given = given or grant(rootless=policy.facts.uid != 0)
+    granted = granted or grant(rootless=policy.facts.uid != 0)
     _check(policy)
     plan = plan_without_covers(policy, root="image")
     document = inner_config(policy, plan)
-    made = outer_container(policy, plan, _engine(policy.gvisor_engine), given, private=_private(document))
-    files = {"config.json": _json(document), "seccomp.json": json_text(given.filter())}
-    words = [word for word in _words(made, given) if word not in ("--rm", "--interactive")]
+    made = outer_container(policy, plan, _engine(policy.gvisor_engine), granted, private=_private(document))
+    files = {"config.json": _json(document), "seccomp.json": json_text(granted.filter())}
+    words = [word for word in _words(made, granted) if word not in ("--rm", "--interactive")]
     encoded = {name: text.encode("utf-8", "surrogateescape") for name, text in files.items()}
     encoded |= {each.name: each.content for each in root_accounts(policy)}
     return Options(tuple(words), encoded, made.files)
@@ -181,7 +181,7 @@ def _engine(engine: GvisorEngine) -> EngineName:
 
 
 def outer_container(
-    policy: ResolvedPolicy, plan: MountPlan, engine: EngineName, given: Grant, *, private: Iterable[str]
+    policy: ResolvedPolicy, plan: MountPlan, engine: EngineName, granted: Grant, *, private: Iterable[str]
 ) -> Container:
     """The container around runsc: the policy's own, with everything of the host below `/host`.
 
@@ -201,7 +201,7 @@ def outer_container(
         ours="gvisor",
         user=(facts.uid, facts.gid),
         keep_id=engine == "podman" and facts.uid != 0,
-        capabilities=given.capabilities,
+        capabilities=granted.capabilities,
         gains_rights=False,
         directory="/",
         binds=tuple(Bind(each.source, _shown(each.target), each.writable) for each in made.binds),
@@ -323,10 +323,10 @@ def _way_out(policy: ResolvedPolicy, environment: Iterable[str]) -> Iterator[str
     yield from (f"{name}={value}" for name, value in sorted(found.items()))
 
 
-def _words(made: Container, given: Grant) -> list[str]:
+def _words(made: Container, granted: Grant) -> list[str]:
     """The options of `run`."""
     words = [*run_arguments(made), f"--tmpfs={STATE}:{_STATE_OPTIONS}"]
-    if given.masked:
+    if granted.masked:
         return words
     kept = [word for word in words if not word.startswith("--security-opt=mask=")]
     return [*kept, _UNMASKED[made.engine]]

@@ -83,12 +83,12 @@ class EngineBackend(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where neither the engine nor a build has the image that a policy has by default."""
-        if not (said := missing(image := default_image())):
+        if not (message := missing(image := default_image())):
             return None
         if self.client().image_id(f"sandwright/{image}:latest", timeout=ASKING):
             return None
         return Preflight(
-            self.name, "image-missing", f"{said}, nor in {self.name}", HOW_TO_BUILD.format(image)
+            self.name, "image-missing", f"{message}, nor in {self.name}", HOW_TO_BUILD.format(image)
         )
 
     def runtime_version(self, host: MachineFacts) -> str:
@@ -112,10 +112,10 @@ class EngineBackend(Launched):
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        said = failed.said
-        if "cgroup" in said:
-            return "cgroups", said, "give the engine a cgroup hierarchy that it can use"
-        return "not-started", said, ""
+        message = failed.said
+        if "cgroup" in message:
+            return "cgroups", message, "give the engine a cgroup hierarchy that it can use"
+        return "not-started", message, ""
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which passes it on to the client, and that to the container."""
@@ -159,7 +159,7 @@ class EngineBackend(Launched):
         """End what a run's client started and the engine knows nothing of: nothing."""
 
 
-def _telling(said: str) -> str:
+def _telling(message: str) -> str:
     """The line of a client's words that says what is wrong; behind it some point to their help."""
-    lines = [line for line in said.splitlines() if line.strip() and "--help" not in line]
-    return lines[-1] if lines else said
+    lines = [line for line in message.splitlines() if line.strip() and "--help" not in line]
+    return lines[-1] if lines else message

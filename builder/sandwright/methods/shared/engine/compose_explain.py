@@ -61,12 +61,12 @@ class ComposeSandbox(Enclosure):
 
     names_stay_open: bool = False
 
-    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:
+    def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
         """Nobody makes placeholders where Compose starts the container, as the file's head says."""
-        rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
+        rules = policy.filesystem.tree.deciding(question.path) if question.path else ()
         if self.names_stay_open and rules and policy.facts.kind(rules[0].path) is None:
             return ABSENT_NAMES
-        return super().why_looser(policy, asked)
+        return super().why_looser(policy, question)
 
 
 def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSandbox, ...]:
@@ -84,9 +84,9 @@ def read_compose(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[ComposeSa
         ComposeSandbox(
             "image",
             tuple(_mounts(document, service)),
-            network=_place(document, ("network_mode",), mode) if mode == "none" else None,
-            environment={text.partition("=")[0]: place for text, place in environment if "=" in text},
-            passing=Passing({text: place for text, place in environment if "=" not in text}),
+            network=_position(document, ("network_mode",), mode) if mode == "none" else None,
+            environment={text.partition("=")[0]: at for text, at in environment if "=" in text},
+            passing=Passing({text: at for text, at in environment if "=" not in text}),
             calls=filter_of(rendered, service.get("cap_add", ())) if filtered else calls.unfiltered(FILE),
             isolated=isolation_of(options, ArtifactPosition(FILE, SERVICE, *document.position(_SERVICE))),
             names_stay_open=ABSENT_NAMES.encode() in content.partition(b"\nname: ")[0],
@@ -104,32 +104,34 @@ def _options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
         yield from ((name, text, position) for text, position in _words(document, key))
     for key, name in _WORDS.items():
         if key in service:
-            yield name, str(service[key]), _place(document, (key,), str(service[key]))
+            yield name, str(service[key]), _position(document, (key,), str(service[key]))
     if service.get("read_only") is True:
-        yield "--read-only", "", _place(document, ("read_only",), "true")
+        yield "--read-only", "", _position(document, ("read_only",), "true")
 
 
 def _mounts(document: Document, service: dict[str, Any]) -> Iterator[PlacedMount]:
-    found = [(tmpfs_of(text), place) for text, place in _words(document, "tmpfs")]
+    found = [(tmpfs_of(text), at) for text, at in _words(document, "tmpfs")]
     for index, volume in enumerate(service["volumes"]):
         fields = {"type": volume["type"], "dst": _plain(volume["target"])}
         fields |= {"src": _plain(volume["source"])} if "source" in volume else {}
         fields |= {"readonly": ""} if volume.get("read_only") else {}
-        mount = mount_of(fields, _place(document, ("volumes", index), fields["dst"]))
+        mount = mount_of(fields, _position(document, ("volumes", index), fields["dst"]))
         access = "rw" if mount.writable else "ro"
-        found.append((mount, _place(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}")))
+        found.append(
+            (mount, _position(document, ("volumes", index), f"{mount.kind} {mount.target}, {access}"))
+        )
     words = _words(document, "security_opt")
-    masks = [each for text, place in words for each in masks_of("--security-opt", text, place)]
+    masks = [each for text, at in words for each in masks_of("--security-opt", text, at)]
     yield from in_order(found, masks, FILE)
 
 
 def _words(document: Document, name: str) -> Iterator[tuple[str, ArtifactPosition]]:
     data: Any = document.data
     for index, text in enumerate(data["services"][SERVICE].get(name, ())):
-        yield _plain(text), _place(document, (name, index), _plain(text))
+        yield _plain(text), _position(document, (name, index), _plain(text))
 
 
-def _place(document: Document, path: Path, text: str) -> ArtifactPosition:
+def _position(document: Document, path: Path, text: str) -> ArtifactPosition:
     line, column = document.position((*_SERVICE, *path))
     return ArtifactPosition(FILE, f"{field_name(path)}: {text}", line, column)
 

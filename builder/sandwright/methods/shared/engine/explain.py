@@ -31,18 +31,15 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     read = read_launch(rendered)
     options = engine_options(read)
     hidden = [
-        ("--mount", f"type=bind,hidden,{fields}", place)
-        for fields, place in read.placed("engine.hidden_files")
+        ("--mount", f"type=bind,hidden,{fields}", at) for fields, at in read.placed("engine.hidden_files")
     ]
-    hidden += [("--mount", f"type=tmpfs,ro,{fields}", place) for fields, place in read.placed("ignored")]
+    hidden += [("--mount", f"type=tmpfs,ro,{fields}", at) for fields, at in read.placed("ignored")]
     return Enclosure(
         "image",
         tuple(mounts_of([*options, *hidden])),
-        network=network_of(options) or next((place for _, place in read.placed("sw_proxied")), None),
+        network=network_of(options) or next((at for _, at in read.placed("sw_proxied")), None),
         environment={
-            value.partition("=")[0]: place
-            for name, value, place in options
-            if name == "--env" and "=" in value
+            value.partition("=")[0]: at for name, value, at in options if name == "--env" and "=" in value
         },
         passing=read.passing(),
         calls=filter_of(rendered, [value for name, value, _ in options if name == "--cap-add"]),
@@ -62,7 +59,7 @@ def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
 
 def engine_options(read: ReadPlan) -> list[Option]:
     """The options that the launcher gives the engine. Raise DocumentError for one that is not rendered."""
-    options = [option(word, place) for word, place in read.placed("engine.options")]
+    options = [option(word, at) for word, at in read.placed("engine.options")]
     check_options(options)
     return options
 
@@ -87,20 +84,20 @@ def filter_of(rendered: Rendered, capabilities: Sequence[str]) -> Calls:
 
 def network_of(options: Sequence[Option]) -> ArtifactPosition | None:
     """Where it is said that there is no network."""
-    named = [(value, place) for name, value, place in options if name in ("--network", "--net")]
+    named = [(value, at) for name, value, at in options if name in ("--network", "--net")]
     return named[-1][1] if named and named[-1][0] == "none" else None
 
 
-def option(word: str, place: ArtifactPosition) -> Option:
+def option(word: str, at: ArtifactPosition) -> Option:
     """An option of the command line, taken apart."""
     name, _, value = word.partition("=")
-    return name, value, place
+    return name, value, at
 
 
 def mounts_of(options: Sequence[Option]) -> Iterator[PlacedMount]:
     """What the engine brings, what is asked for, and what is masked."""
-    found = [(mount, place) for name, value, place in options for mount in _mount(name, value, place)]
-    masks = [each for name, value, place in options for each in masks_of(name, value, place)]
+    found = [(mount, at) for name, value, at in options for mount in _mount(name, value, at)]
+    masks = [each for name, value, at in options for each in masks_of(name, value, at)]
     yield from in_order(found, masks, options[0][2].artifact)
 
 
@@ -116,10 +113,10 @@ def in_order(
     yield from masks
 
 
-def masks_of(name: str, value: str, place: ArtifactPosition) -> Iterator[PlacedMount]:
+def masks_of(name: str, value: str, at: ArtifactPosition) -> Iterator[PlacedMount]:
     """The paths that `--security-opt=mask=…` hides."""
     if name == "--security-opt" and value.startswith("mask="):
-        yield from ((Mount(path, "mask"), place) for path in value.removeprefix("mask=").split(":"))
+        yield from ((Mount(path, "mask"), at) for path in value.removeprefix("mask=").split(":"))
 
 
 def _mount(name: str, value: str, position: ArtifactPosition) -> Iterator[Mount]:

@@ -55,14 +55,14 @@ def _seccomp(policy: ResolvedPolicy, made: Container) -> Artifact:
 def proxy_files(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """The directory that is put over the proxy's /etc/squid, whose image has its own program and pages."""
     if policy.network.mode == "proxy":
-        place = ProxyPlace(
+        squid_place = ProxyPlace(
             log="/dev/stdout",
             cache_log="/dev/stderr",
             errors="/etc/squid/errors",
             listen="0.0.0.0",  # noqa: S104 - in a container of its own
             clients_file=CLIENTS,
         )
-        yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, place))
+        yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, squid_place))
 
 
 def account_files(made: Container) -> Iterator[Artifact]:

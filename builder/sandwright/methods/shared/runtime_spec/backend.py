@@ -58,8 +58,8 @@ class Runtime(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where the image that a policy has by default is not here."""
-        said = missing(image := default_image())
-        return Preflight(self.name, "image-missing", said, HOW_TO_BUILD.format(image)) if said else None
+        message = missing(image := default_image())
+        return Preflight(self.name, "image-missing", message, HOW_TO_BUILD.format(image)) if message else None
 
     def runtime_version(self, host: MachineFacts) -> str:
         """What the program says that the launcher takes."""
@@ -68,16 +68,20 @@ class Runtime(Launched):
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        said = failed.said
-        if "cgroups in hybrid mode" in said:
+        message = failed.said
+        if "cgroups in hybrid mode" in message:
             return "cgroups", "crun refuses control groups of both versions at once", "install runc beside it"
-        if "cgroup" in said and (
-            "not found" in said or "no such" in said.lower() or "permission" in said.lower()
+        if "cgroup" in message and (
+            "not found" in message or "no such" in message.lower() or "permission" in message.lower()
         ):
-            return "cgroups", said, "mount a cgroup hierarchy, or leave out resources.memory, cpus and pids"
+            return (
+                "cgroups",
+                message,
+                "mount a cgroup hierarchy, or leave out resources.memory, cpus and pids",
+            )
         if not host.user_namespaces and not host.is_root:
             return "namespaces-off", "user namespaces are switched off for this user", "run it as root"
-        return "not-started", said, ""
+        return "not-started", message, ""
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which knows who is meant."""

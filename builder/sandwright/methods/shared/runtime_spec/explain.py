@@ -82,13 +82,13 @@ def read_config(rendered: Rendered, flags: Sequence[Placed] | None) -> Enclosure
     kinds = [each["type"] for each in config["linux"]["namespaces"]]
     network = ("linux", "namespaces", kinds.index("network")) if "network" in kinds else None
     environment = {
-        text.partition("=")[0]: _place(document, ("process", "env", index), text)
+        text.partition("=")[0]: _position(document, ("process", "env", index), text)
         for index, text in enumerate(config["process"]["env"])
     }
     return Enclosure(
         "image",
         tuple(_mounts(document, config)),
-        network=_place(document, network, "network") if network else None,
+        network=_position(document, network, "network") if network else None,
         environment=environment,
         passing=launch.passing(),
         calls=_filter(document, config, obeyed=flags is None or "--oci-seccomp" in words),
@@ -111,19 +111,19 @@ def _isolation(document: Document, config: Any) -> Isolation:  # noqa: ANN401 - 
     devices = linux.get("resources", {}).get("devices", ())
     gains, writable = ("process", "noNewPrivileges"), ("root", "readonly")
     return Isolation(
-        _place(document, ("linux", "namespaces"), "namespaces"),
+        _position(document, ("linux", "namespaces"), "namespaces"),
         {each["type"] for each in linux["namespaces"]},
         {
-            name.removeprefix("CAP_"): _place(document, ("process", "capabilities", kind, index), name)
+            name.removeprefix("CAP_"): _position(document, ("process", "capabilities", kind, index), name)
             for kind, names in process["capabilities"].items()
             for index, name in enumerate(names)
         },
-        gains_rights=None if process.get(gains[1]) is True else _place(document, gains[:1], gains[1]),
+        gains_rights=None if process.get(gains[1]) is True else _position(document, gains[:1], gains[1]),
         writable_root=None
         if config["root"].get(writable[1]) is True
-        else _place(document, writable[:1], "root"),
+        else _position(document, writable[:1], "root"),
         devices={
-            f"{index}": _place(document, ("linux", "resources", "devices", index), "allow")
+            f"{index}": _position(document, ("linux", "resources", "devices", index), "allow")
             for index, each in enumerate(devices)
             if each.get("allow") is not False
         },
@@ -135,14 +135,14 @@ def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPo
     for index, each in enumerate(config["mounts"]):
         for option in each["options"]:
             if option.partition("=")[0] not in _MOUNT_OPTIONS:
-                raise refuse_unknown(_place(document, ("mounts", index), option))
+                raise refuse_unknown(_position(document, ("mounts", index), option))
         mount = _mount(each)
         text = f"{each['type']} {each['source']} on {mount.target}, {'rw' if mount.writable else 'ro'}"
-        yield mount, _place(document, ("mounts", index), text)
+        yield mount, _position(document, ("mounts", index), text)
     for key, kind in (("maskedPaths", "mask"), ("readonlyPaths", "proc")):
         for index, path in enumerate(config["linux"].get(key, ())):
             found: MountKind = "mask" if kind == "mask" else "proc"
-            yield Mount(path, found), _place(document, ("linux", key, index), path)
+            yield Mount(path, found), _position(document, ("linux", key, index), path)
 
 
 def _mount(each: dict[str, Any]) -> Mount:
@@ -159,6 +159,6 @@ def _mount(each: dict[str, Any]) -> Mount:
     return Mount(target, "dev" if target == "/dev" else "tmpfs", writable)
 
 
-def _place(document: Document, path: tuple[str | int, ...], text: str) -> ArtifactPosition:
+def _position(document: Document, path: tuple[str | int, ...], text: str) -> ArtifactPosition:
     line, column = document.position(path)
     return ArtifactPosition("config.json", f"{field_name(path)}: {text}", line, column)
