@@ -12,6 +12,7 @@ import pytest
 
 from bridges import World, world
 from sandwright import process
+from sandwright.errors import IntegrityError
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 TOKEN = "sandbox-token-B-9d20ca"
@@ -92,6 +93,38 @@ def test_bridge(place: World) -> None:
         place, "bridge", "--", ".sandbox/bwrap/launch", "sh", "-c", "show 5", SANDBOX_SHOWN=TOKEN
     )
     assert (result.status, result.stdout) == (5, b"B\n"), result.stderr
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("files", ["launch", "launch launch.plan", "all", "all, as a link"])
+def test_bridge_starts_no_launcher_that_a_repository_brought(place: World, files: str) -> None:
+    folder = place.project / ".sandbox" / "bwrap"
+    if files.startswith("all"):
+        assert _sandwright(place, "render").status == 0
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in files.split() if not files.startswith("all") else ("launch",):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).write_text("#!/bin/sh\necho ran on the host\n")
+        (folder / name).chmod(0o755)
+    program = folder / "launch"
+    if files == "all, as a link":
+        program = place.project / "start"
+        program.symlink_to(folder / "launch")
+    result = _sandwright(place, "bridge", "--", str(program), "true", SANDBOX_SHOWN=TOKEN)
+    assert b"ran on the host" not in result.stdout
+    assert result.status == IntegrityError.exit_code, result.stderr
+    assert "not what the policy renders to now" in result.stderr
+
+
+@pytest.mark.needs("bwrap")
+def test_bridge_compares_artifacts_rendered_elsewhere(place: World) -> None:
+    out = place.root / "elsewhere"
+    assert _sandwright(place, "render", "--out", str(out)).status == 0
+    words = ("bridge", "--", str(out / "bwrap" / "launch"), "true")
+    assert _sandwright(place, *words, SANDBOX_SHOWN=TOKEN).status == 0
+    with (out / "bwrap" / "args").open("ab") as file:
+        file.write(b"--bind\0/\0/\0")
+    assert _sandwright(place, *words, SANDBOX_SHOWN=TOKEN).status == IntegrityError.exit_code
 
 
 @pytest.mark.needs("bwrap")

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -365,6 +366,25 @@ BUILT_IN = ["/home/u/p/.sandbox", "/home/u/p/sandbox.yaml"]
 def test_what_is_covered(text: str, there: list[str], paths: list[str] | None) -> None:
     wanted = [] if paths is None else sorted([*BUILT_IN, *(f"/home/u/p/{path}" for path in paths)])
     assert list(_covers(text, *(f"/home/u/p/{each}" for each in there))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("there", "placeholder"),
+    [((), "fish"), (("fish",), "fish/config.fish"), (("fish", "fish/config.fish"), "")],
+)
+def test_a_name_of_the_home_directory_in_the_project_is_covered(
+    there: tuple[str, ...], placeholder: str
+) -> None:
+    """The project is `~/.config`: what is protected below the home directory lies in it."""
+    project = "/home/u/.config"
+    entries = (project, *(f"{project}/{each}" for each in there))
+    facts = replace(HOST, project=project).with_entries(dict.fromkeys(entries, DIRECTORY))
+    text = "filesystem: {write: [$PROJECT], protect: [.config/fish/config.fish, .zshrc]}"
+    policy = Policy.from_text(f"method: bwrap\nextends: []\n{text}").resolve(facts)
+    found = [each.path for each in mount_plan(policy, root="host").placeholders]
+    assert f"{project}/.zshrc" in found
+    assert [each for each in found if "fish" in each] == [f"{project}/{placeholder}"] * bool(placeholder)
+    assert render(policy, "bwrap").artifacts  # the gate accepts it
 
 
 def test_what_is_lifted_is_not_covered() -> None:

@@ -24,6 +24,7 @@ from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts, render
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
@@ -52,6 +53,20 @@ def _config(text: str, method: str = "oci", **facts: Any) -> dict[str, Any]:
     artifact = next(each for each in artifacts(policy, method) if each.name == "config.json")
     document: dict[str, Any] = json.loads(artifact.content)
     return document
+
+
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_a_configuration_that_would_not_be_read_back_is_refused(method: str) -> None:
+    """Other methods still answer."""
+    denied = "".join(f"\n    - $PROJECT/d{number}" for number in range(6000))
+    text = f"extends: []\nmethod: oci\nfilesystem:\n  write: [$PROJECT]\n  deny:{denied}"
+    entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory"))
+    facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
+    policy = Policy.from_text(text).resolve(facts)
+    with pytest.raises(RenderError, match=r"mounts make a config\.json of more than 1 MiB: name directories"):
+        render(policy, method)
+    rows = explain(policy, "read", "/home/u/p/a", methods=[method, "bwrap"])
+    assert [rows.row(each).status for each in (method, "bwrap")] == ["refused", "agrees"]
 
 
 def test_what_every_sandbox_has() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sandwright.documents import strictjson
 from sandwright.errors import UsageError
+from sandwright.methods import registry
 from sandwright.outputs import write_output
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.rendered import Rendered
@@ -134,6 +135,16 @@ def _mode(directory: Path, artifact: Artifact) -> bool:
     """Whether a file's executable bit is wrong."""
     path = directory / artifact.name
     return path.exists() and bool(path.stat().st_mode & stat.S_IXUSR) is not artifact.executable
+
+
+def rendered_method(directory: Path) -> str:
+    """The method that a directory's manifest names; empty without a manifest of ours."""
+    try:
+        found = strictjson.loads((directory / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    ours = isinstance(found, dict) and found.keys() == {"method", "artifacts"}
+    return str(found["method"]) if ours and found["method"] in registry.names() else ""
 
 
 def _recorded(manifest: bytes) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,11 +14,15 @@ from sandwright.bridge.grammar import Refused, compile_grammar, entry_text
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.start import serve
 from sandwright.cli import console
+from sandwright.cli.artifacts import MANIFEST, changes, rendered_method
 from sandwright.cli.policy_arguments import load_policy, request_for
 from sandwright.cli.trust import require_trust
-from sandwright.errors import UsageError, VerdictError
+from sandwright.errors import IntegrityError, UsageError, VerdictError
 from sandwright.launcher.plan import NAME
 from sandwright.launcher.run_document import RunDocument, handed_over, with_document
+from sandwright.methods.registry import render
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.session.prepare import RENDERED
 
 
 def bridge(
@@ -32,13 +37,35 @@ def bridge(
         raise UsageError("give a command to run, behind --")
     request = request_for(policy, set)
     require_trust(request, accepted=trust_policy)
-    with serve(load_policy(request).resolve()) as running:
+    resolved = load_policy(request).resolve()
+    _check_launcher(resolved, words[0], Path(request.policy).parent / RENDERED)
+    with serve(resolved) as running:
         argv, environment = list(words), {**os.environ, **running.environment}
         with handed_over(RunDocument(shims=str(running.public), channel=running.channel)) as file:
             if (Path(words[0]).parent / NAME).exists():
                 argv = with_document(argv, file)
             passed = (running.channel, file)
             return foreground.run(argv, environment, send_signal=lambda *_: "", relay=False, passed=passed)
+
+
+def _check_launcher(policy: ResolvedPolicy, program: str, rendered: Path) -> None:
+    """Raise IntegrityError for a launcher that the policy does not render to, as `run` does.
+
+    A repository can bring one along, and it would run here without a sandbox. `rendered` is the project's
+    directory of artifacts. Other programs are the user's choice.
+    """
+    found = Path(shutil.which(program) or program).absolute()
+    for directory in dict.fromkeys((found.parent, found.resolve().parent)):
+        method = rendered_method(directory)
+        in_project = directory.is_relative_to(rendered) or directory.is_relative_to(rendered.resolve())
+        if not method and not in_project and not os.path.lexists(directory / NAME):
+            continue
+        stale = changes(render(policy, method), directory).names() if method else [f"no {MANIFEST} of ours"]
+        if stale:
+            raise IntegrityError(
+                f"{directory}: {', '.join(stale)}: not what the policy renders to now: it was changed, or "
+                "comes from somebody else; look at `sandwright render --diff`, then render again"
+            )
 
 
 def shim_eval(

@@ -103,11 +103,12 @@ def _of_project(policy: ResolvedPolicy) -> Iterator[Placeholder]:
     """
     files, facts = policy.filesystem, policy.facts
     project = policy.canonical(facts.project)
-    roots = dict.fromkeys(
-        root for each in files.protections for root in each.roots if is_inside(root, project)
-    )
+    roots = dict.fromkeys(root for each in files.protections for root in each.roots)
     for root in roots:
-        yield from _of_root(policy, root)
+        # A name of a directory above can lie in the project, as ~/.config/fish/config.fish does in ~/.config.
+        for placeholder in _of_root(policy, root):
+            if is_inside(placeholder.path, project):
+                yield placeholder
     for path in facts.git_files:
         rule = _protecting(policy, path)
         if rule is not None and is_inside(path, project):

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, assert_never
 
+from sandwright.documents.document import MAX_BYTES
+from sandwright.errors import RenderError
 from sandwright.methods.shared.runtime_spec.launch import runtime_launcher
 from sandwright.methods.shared.shims import ShimPlace, shim_place
 from sandwright.policy.paths import ancestors, depth
@@ -76,6 +78,11 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     )  # each bind costs gVisor threads, which pids counts
     document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over, masked=masked)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
+    if len(config.content) > MAX_BYTES:  # more is not read back, and so not checked
+        raise RenderError(
+            f"{len(plan.mounts)} mounts make a config.json of more than {MAX_BYTES >> 20} MiB: "
+            "name directories in filesystem instead of each path in them"
+        )
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
     files = (
