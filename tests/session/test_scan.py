@@ -17,6 +17,7 @@ pytestmark = pytest.mark.needs("bwrap", "git")
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
 REPOSITORY = ": a repository"
+LINK = ": a link in a repository"
 RUNS = ": programs of the host may run"
 BARE = "mkdir -p x/objects x/refs; echo ref: refs/heads/main >x/HEAD"
 STRANGE = 'd=$(printf \'x\\n\\033[2J\'); mkdir "$d"; echo >"$d/.envrc"'
@@ -32,6 +33,8 @@ ACTS = {
     "a link that leads to one": ("mkdir x; ln -s y x/.git", "x/.git", ": leads Git to"),
     "configuration": ("echo >>vendor/lib/.git/config", "vendor/lib/.git", REPOSITORY),
     "a hook": ("echo >vendor/lib/.git/hooks/pre-commit", "vendor/lib/.git/hooks", ": Git runs what is there"),
+    "a link for Git": ("ln -s y vendor/lib/.git/MERGE_MSG", "vendor/lib/.git/MERGE_MSG", LINK),
+    "a deep link": ("ln -s ../y vendor/lib/.git/refs/z", "vendor/lib/.git/refs/z", LINK),
     "set-user-id": ("cp /bin/true x; chmod u+s x", "x", ": a set-user-id"),
     "set-group-id": ("mkdir .x; cp /bin/true .x/x; chmod g+s .x/x", ".x/x", ": a set-user-id"),
     "a hard link": ("ln owned x", "x", ": a set-user-id"),

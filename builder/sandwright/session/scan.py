@@ -273,6 +273,8 @@ class _Scan:
         if stat.S_ISDIR(mode):
             if path not in self._where.closed and path not in self._where.roots:
                 later(_Directory(path, status, directory.since, owner, mount))
+        elif new and stat.S_ISLNK(mode) and "/.git/" in path:
+            self._add(path, 1, "a link in a repository: Git may write through it")
         elif new and name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 

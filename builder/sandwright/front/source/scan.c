@@ -58,7 +58,9 @@ static void scan(int above, const char *name, const char *path, const struct sta
                 _exit(1);
             bool is_new = nanoseconds(status.st_ctim) >= since, directory = S_ISDIR(status.st_mode);
             bool names_git = strcasecmp(each->d_name, ".git") == 0 && !directory, filled = used && own->st_mode == PLACEHOLDER;
-            if ((is_new && (used || names_git || (tool && !closed && status.st_mode != PLACEHOLDER))) || (filled && changed) ||
+            bool leads_git = S_ISLNK(status.st_mode) && strstr(below, "/.git/") != NULL; /* Git writes through it */
+            if ((is_new && (used || leads_git || names_git || (tool && !closed && status.st_mode != PLACEHOLDER))) ||
+                (filled && changed) ||
                 (S_ISREG(status.st_mode) && (status.st_mode & (S_ISUID | S_ISGID)) != 0))
                 _exit(1);
             if (directory && !closed && !strv_contains(&entry->roots, below))
