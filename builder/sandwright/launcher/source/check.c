@@ -190,6 +190,12 @@ static void check_there(const struct strv *paths, bool directory)
     }
 }
 
+void check_there_still(const struct run *run)
+{
+    check_there(&run->plan.there_directories, true);
+    check_there(&run->plan.there_files, false);
+}
+
 void check_paths(struct run *run)
 {
     const struct plan *plan = &run->plan;
@@ -199,6 +205,5 @@ void check_paths(struct run *run)
     for (size_t index = 0; index < plan->absent.count; index++)
         if (lstat(plan->absent.at[index], &status) == 0)
             die("%s appeared after this was rendered: render it again", plan->absent.at[index]);
-    check_there(&plan->there_directories, true);
-    check_there(&plan->there_files, false);
+    check_there_still(run);
 }

@@ -110,6 +110,7 @@ static void engine_prepare(struct run *run)
         watch_start(run, run->watch = &watch);
         if (!watch_mounted(&watch))
             die("the watch over mounts can't be started");
+        check_there_still(run);
     }
     words = engine_words(run, cid);
     gone = false;

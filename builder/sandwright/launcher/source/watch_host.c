@@ -124,7 +124,11 @@ const struct record *host_compare(const struct mount_plan *plan)
     for (size_t index = 0; index < plan->count; index++) {
         const struct record *each = &plan->records[index];
         struct stat held, there;
-        if (!each->watched || each->held < 0)
+        if (!each->watched)
+            continue;
+        if (each->fault == ELOOP && (each->kind == READ || each->kind == WRITE)) /* exchanged with a link before it was held */
+            return each;
+        if (each->held < 0)
             continue;
         if (fstat(each->held, &held) != 0 || fstatat(AT_FDCWD, each->source, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
             !same_file(&held, &there))
