@@ -206,6 +206,7 @@ def test_it_is_small_and_static(platform: str) -> None:
 
 
 def test_a_processor_that_it_is_not_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    words = ("Linux", "host", "6.18", "#1", "riscv64")
+    monkeypatch.setattr("os.uname", lambda: os.uname_result(words))
     with pytest.raises(HostError, match="there is no probe program for linux/riscv64"):
         own_probe()
