@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -202,7 +203,8 @@ def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
     found = explain(_policy(text), "connect", "$PROJECT/later.sock", methods=RENDERED)
     assert [row.method for row in found.rows if row.status == "looser"] == looser
     assert {row.status for row in found.rows} <= {"agrees", "looser"}
-    assert all("listens when a run starts" in row.reason for row in found.rows if row.status == "looser")
+    reasons = [row.reason for row in found.rows if row.status == "looser"]
+    assert [each for each in reasons if not re.search("listens? when a run starts", each)] == []
 
 
 RENDERED = ["bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes"]

@@ -164,7 +164,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         "environment/descriptors environment/open-directories",
     ),
     "descriptors that it was started with": (
-        launcher("check.c", "    close_others(kept, sizeof kept / sizeof *kept);\n", ""),
+        launcher("check.c", "    close_others(preserved, sizeof preserved / sizeof *preserved);\n", ""),
         "environment/descriptors environment/open-directories",
     ),
     "a first process that holds none of the host": (
