@@ -34,7 +34,7 @@ def build(out: Path, tag: str) -> None:
     if tag != f"v{sandwright.__version__}":
         raise UsageError(f"the tag is {tag}, and the version {sandwright.__version__} (pyproject.toml)")
     if changed := _git("status", "--porcelain", "--untracked-files=no"):
-        raise UsageError(f"the checkout is not what is committed:\n{changed}")
+        raise UsageError(f"the checkout has uncommitted changes:\n{changed}")
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
         raise UsageError(f"{out} is not empty")

@@ -68,6 +68,8 @@ def test_a_directory_that_is_exchanged_with_a_link(
     ended = project.run("sh", "-c", "cat sub/secret; echo written >sub/made; sleep 1")
     thread.join()
     assert exchanged.is_set()
+    worked = (granted / "made").exists()  # the link came too late, and the run kept the directory that it had
+    assert ended.returncode in (125, 137) or worked, ended.stderr
     assert b"the secret" not in ended.stdout
     assert (victim / "secret").read_text() == "the secret"
     left = [path.name for path in victim.rglob("*") if not path.is_dir()]

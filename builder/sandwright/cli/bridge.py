@@ -64,7 +64,7 @@ def _check_launcher(policy: ResolvedPolicy, program: str, rendered: Path) -> Non
         if stale:
             raise IntegrityError(
                 f"{directory}: {', '.join(stale)}: not what the policy renders to now: it was changed, or "
-                "comes from somebody else; look at `sandwright render --diff`, then render again"
+                "was not rendered from this policy; inspect `sandwright render --diff`, then render again"
             )
 
 

@@ -71,7 +71,7 @@ def _default_action(policy: ResolvedPolicy, sandbox: ReadBack, arch: str) -> Ite
 
 def _namespaces(declaration: Declaration, isolation: Isolation) -> Iterator[Exposure]:
     for kind in sorted(declaration.namespaces - isolation.namespaces):
-        yield Exposure(f"namespace {kind} of the host", f"{declaration.method}: one of its own", isolation.at)
+        yield Exposure(f"namespace {kind} of the host", f"{declaration.method}: a separate one", isolation.at)
 
 
 def _rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
@@ -114,7 +114,7 @@ def _kernel_paths(policy: ResolvedPolicy, declaration: Declaration, sandbox: Enc
 def _links(policy: ResolvedPolicy, sandbox: Enclosure) -> Iterator[Exposure]:
     """Links that are not the host's: under another one a path has another meaning than in the policy.
 
-    bubblewrap makes them on the host where what is above is bound there.
+    bubblewrap creates such links on the host if their parent directory is bind-mounted.
     """
     for mount, position in sandbox.mounts:
         if mount.kind == "symlink" and policy.facts.link(mount.target) != mount.source:

@@ -54,7 +54,7 @@ class Enclosure(ReadBack):
 
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
     it is said which network the sandbox has, None for the host's. `environment` are the variables with
-    values. `isolated` is what it leaves of its surroundings. `absent` are paths whose existence keeps the
+    values. `isolated` is its isolation. `absent` are paths whose existence keeps the
     launcher from starting. `proxied`: a session can bring in the way to a proxy. `localhost` are the ports of
     the host's loopback that the one inside leads to, `expose` those inside that the host's leads to.
     `sockets`: those of the host that are seen can be connected to, where `connects` is not None only these,

@@ -277,7 +277,7 @@ void ports_check(struct run *run);   /* launcher: listens on the host's ports, o
 void ports_release(void);            /* launcher: its monitor has them */
 void ports_start(struct run *run);   /* monitor, before the child */
 int network_of(pid_t process);       /* its network namespace; -1 and errno */
-/* Monitor or child, which closes `network`: false, having said why. `waits`: somebody else brings the loopback up there. */
+/* Called in the monitor or the child, which closes `network`. False after an error message. `waits`: another process brings the loopback up. */
 bool ports_open(int network, bool waits);
 
 /* ---- authorities.c: the host's certificates of authorities, for an image's root */

@@ -41,7 +41,7 @@ static _Noreturn void tell_status(int status)
 {
     tell(STATUS, status);
     if (launcher_there())
-        kill(current->launcher, SIGCONT); /* if it has stopped, whoever waits for it would wait for ever */
+        kill(current->launcher, SIGCONT); /* a stopped launcher would never be reaped */
     _exit(status);
 }
 

@@ -136,7 +136,7 @@ static void runtime_prepare(struct run *run)
     umask(mask);
     if (!watch_mounted(&watch))
         die("what watches the mounts can't be started");
-    check_there_still(run); /* the watch sees what is exchanged from now on */
+    check_there_still(run); /* the watch notices only later exchanges */
 }
 
 /* ---- child */

@@ -394,7 +394,7 @@ static void begin_here(void)
 static void find(void)
 {
     int step = STEP;
-    compare_all(false); /* what was exchanged before it was held */
+    compare_all(false); /* sources exchanged before the watch held them */
     while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
         if (host.inotify >= 0 && host_events(&host)) {
             hide_denied_or_end();

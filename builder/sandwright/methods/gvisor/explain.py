@@ -56,7 +56,7 @@ def read_outer(rendered: Rendered, policy: ResolvedPolicy) -> tuple[Enclosure, .
 
 
 def _flags(rendered: Rendered) -> Iterator[Placed]:
-    """The flags of runsc, as the container is told them."""
+    """The flags of runsc in the artifacts of the outer container."""
     for name, value, position in engine_options(read_launch(rendered)):
         if name == "--env" and value.startswith(f"{FLAGS}="):
             yield from ((flag, position) for flag in value.partition("=")[2].split())
