@@ -48,10 +48,11 @@ def build(out: Path, tag: str) -> None:
 
 
 def sign(out: Path, key: str, commit: str) -> None:
-    """Sign what SHA256SUMS lists, after each file was compared. Raise IntegrityError for one that differs."""
+    """Sign what SHA256SUMS lists. Raise IntegrityError for a file that differs, or that is not listed."""
     rows = [line.split("  ", 1) for line in (out / SUMS).read_text().splitlines()]
-    if not rows:
-        raise IntegrityError(f"{out / SUMS} lists nothing")
+    files = {path.name for path in out.glob("sandwright-*")}
+    if not rows or {name for _, name in rows} != files:
+        raise IntegrityError(f"{out / SUMS} does not list exactly the files of the release in {out}")
     for digest, name in rows:
         if _digest(out / name) != digest:
             raise IntegrityError(f"{out / name} is not what {SUMS} lists")
