@@ -82,7 +82,7 @@ def test_the_policy_has_each_key() -> None:
         "accept_gaps.feature",
     ):
         assert f"# `{key}`\n" in text
-    assert "Absent: as the layers below say; in `default` that is `$PROJECT`." in text
+    assert "Absent: inherited; `default` grants `$PROJECT`." in text
     assert "One of `none`, `proxy`, `host`." in text
 
 
