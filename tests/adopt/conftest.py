@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import fronts
 import sandwright
-import standby
 from sandwright import process
+from support import fronts, standby
 
 
 @pytest.fixture(scope="session")

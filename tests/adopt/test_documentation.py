@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import pytest
 from benchmarks.work import table
 
-from consoles import Block, Command, blocks, first_missing, ran
 from sandwright import process
 from sandwright.cli import reference
 from sandwright.cli.commands.table import command_of
@@ -22,6 +21,7 @@ from sandwright.errors import DocumentError
 from sandwright.image.cache import default_cache
 from sandwright.reference import pages
 from sandwright.reference.markdown import filled
+from support.consoles import Block, Command, blocks, first_missing, ran
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = Path(__file__).parent / "example"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from locks import accounts_change
-from ownedprojects import Project, planted
 from sandwright.methods.user.setup import plan_removal
+from support.locks import accounts_change
+from support.ownedprojects import Project, planted
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

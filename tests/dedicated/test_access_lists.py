@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sandwright import process
 from sandwright.methods.user.acl import ACCESS, AccessList, decode, encode, of_mode
 from sandwright.methods.user.sharing import let_through, passes, read, share, unshare
-from thorough import examples
+from support.thorough import examples
 
 RIGHTS = st.integers(0, 7)
 LISTS = st.builds(

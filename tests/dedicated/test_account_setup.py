@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from locks import accounts_change
-from ownedprojects import Project
 from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.user import sharing
 from sandwright.methods.user.render import account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.methods.user.sharing import read
+from support.locks import accounts_change
+from support.ownedprojects import Project
 
 
 def _is_there(project: Project) -> bool:

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from goldens import CASES, case_policy
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.methods.user.render import account_for
+from support.goldens import CASES, case_policy
 
 STEPS = {
     "bind": 2, "ro-bind": 2, "try": 1, "tmpfs": 2, "proc": 1, "dev": 1, "readonly": 1, "directory": 1,

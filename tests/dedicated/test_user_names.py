@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from netlab import WORLD, hosts_file, lab
-from ownedprojects import POLICY, Project
-from rundocuments import launching, proxied
 from sandwright.api import Policy
 from sandwright.egress import proxy
 from sandwright.policy.collect import collect
+from support.netlab import WORLD, hosts_file, lab
+from support.ownedprojects import POLICY, Project
+from support.rundocuments import launching, proxied
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ownedprojects import POLICY, Project
-from ports import PortsPlace, only_the_listed_is_reached, only_the_listed_of_the_host_is_reached
+from support.ownedprojects import POLICY, Project
+from support.ports import PortsPlace, only_the_listed_is_reached, only_the_listed_of_the_host_is_reached
 
 pytestmark = pytest.mark.needs("busybox")
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ownedprojects import WAIT, Project, digests
+from support.ownedprojects import WAIT, Project, digests
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import plantedcalls
-from ownedprojects import POLICY, WAIT, Project
-from rundocuments import launching
 from sandwright.launcher.run_document import RunDocument
 from sandwright.session.events import RefusedCall, RunRefused, read_events
 from session.conftest import SANDWRIGHT
+from support import plantedcalls
+from support.ownedprojects import POLICY, WAIT, Project
+from support.rundocuments import launching
 
 STATUS = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"]
 

@@ -17,19 +17,19 @@ from pathlib import Path
 import pytest
 
 from egress.test_sandboxes import Sandbox, resolved
-from goldens import write_artifacts
-from netlab import World
-from processtrees import below, eventually, is_there
-from proving import resolver
-from rundocuments import launching, proxied
 from sandwright.egress import proxy
 from sandwright.methods.registry import render
-from thorough import THOROUGH
+from support.goldens import write_artifacts
+from support.netlab import World
+from support.processtrees import below, eventually, is_there
+from support.proving import resolver
+from support.rundocuments import launching, proxied
+from support.thorough import THOROUGH
 
 pytestmark = pytest.mark.needs("linux.uml")
 
 FORMS = pytest.mark.parametrize("form", [pytest.param("vm", marks=pytest.mark.needs("bwrap")), "vm-landlock"])
-TAKEOVER = Path(__file__).parent.parent / "takeover_ports.c"
+TAKEOVER = Path(__file__).parents[1] / "support" / "takeover_ports.c"
 WAIT = 1200 if THOROUGH else 200
 
 

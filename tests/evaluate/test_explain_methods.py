@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain.compare import Comparison, Row
@@ -26,7 +25,8 @@ from sandwright.methods.registry import artifacts
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
-from thorough import examples
+from support.goldens import CASES, case_policy
+from support.thorough import examples
 
 DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
 HOME, PROJECT = "/home/u", "/home/u/p"

@@ -27,7 +27,7 @@ from sandwright.image.layer import LayerWriter, writing_layer
 from sandwright.image.layout import staging
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
-from thorough import examples
+from support.thorough import examples
 
 
 def compressed(pieces: list[bytes], *, workers: int = 2) -> bytes:

@@ -18,9 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from locks import accounts_change
-from ownedprojects import POLICY, WAIT, Project, digests, planted
-from rundocuments import launching
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
@@ -32,8 +29,11 @@ from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.policy.collect import collect
 from sandwright.session.events import RefusedCall, RunRefused, read_events
-from thorough import THOROUGH
-from weakening import LATE, edited
+from support.locks import accounts_change
+from support.ownedprojects import POLICY, WAIT, Project, digests, planted
+from support.rundocuments import launching
+from support.thorough import THOROUGH
+from support.weakening import LATE, edited
 
 pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("accounts")]
 

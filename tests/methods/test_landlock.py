@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import interpreters
-from enginehosts import engine_host
-from proving import red, resolver
 from sandwright.errors import RenderError
 from sandwright.methods import registry
 from sandwright.methods.landlock.backend import Landlock
@@ -25,7 +22,10 @@ from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.command import decisive
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
-from weakening import ALLOW_ALL, launcher, replaced
+from support import interpreters
+from support.enginehosts import engine_host
+from support.proving import red, resolver
+from support.weakening import ALLOW_ALL, launcher, replaced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
 

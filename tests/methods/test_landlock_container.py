@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
 from sandwright import process
 from sandwright.host import collect_host
-from thorough import THOROUGH
+from support.enginehosts import EngineHost, engine_host
+from support.thorough import THOROUGH
 
 ROOT = Path(__file__).parents[2]
 BUILD = 600

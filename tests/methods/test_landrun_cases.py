@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-import interpreters
-from proving import resolver
 from sandwright.methods import registry
 from sandwright.reference.markdown import table
 from sandwright.verify.sandbox import base_environment, materialize
-from thorough import THOROUGH
+from support import interpreters
+from support.proving import resolver
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'"),

@@ -27,7 +27,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from sandwright.resources import data_path
 from sandwright.seccomp import profile
-from thorough import examples
+from support.thorough import examples
 
 POLICY = """\
 schema: 1

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from goldens import write_artifacts
-from outerimages import OuterHost, outer_host, unpacked_root
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import HostError
@@ -27,6 +25,8 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
+from support.goldens import write_artifacts
+from support.outerimages import OuterHost, outer_host, unpacked_root
 
 POLICY = """\
 schema: 1

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from outerimages import OuterHost, outer_host
-from proving import resolver
 from sandwright.verify import prove as proving_module
 from sandwright.verify.outer import outer
 from sandwright.verify.prove import Weaken
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from weakening import Artifacts, replaced
+from support.outerimages import OuterHost, outer_host
+from support.proving import resolver
+from support.weakening import Artifacts, replaced
 
 POLICY = """\
 schema: 1

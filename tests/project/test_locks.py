@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 CODE = """
 import sys, time, types
 from pathlib import Path
-import locks
+from support import locks
 item = types.SimpleNamespace(path=Path("tests/dedicated/test_x.py"))
 with locks.accounts_as_they_are(item):
     print("in", flush=True)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import case_policy
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from thorough import examples
+from support.goldens import case_policy
+from support.thorough import examples
 
 FLAGS = {
     "--unshare-user": 0, "--unshare-pid": 0, "--unshare-ipc": 0, "--unshare-uts": 0, "--unshare-net": 0,

@@ -16,8 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import write_artifacts
-from pods import busybox_layer
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
@@ -30,7 +28,9 @@ from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.without_placeholders import plan_without_covers
-from thorough import examples
+from support.goldens import write_artifacts
+from support.pods import busybox_layer
+from support.thorough import examples
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 

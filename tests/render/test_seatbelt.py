@@ -21,7 +21,7 @@ from sandwright.policy.loosening import loosenings
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from thorough import examples
+from support.thorough import examples
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = ("python-project", "strict", "ci", "hostile-names")

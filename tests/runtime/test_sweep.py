@@ -22,7 +22,7 @@ from sandwright.runtime.engine import LABEL
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import PREFIX, _identity, _records, scratch_directory, stale_directories
 from sandwright.runtime.sweep import sweep
-from small_image import PYTHON, SmallImage
+from support.small_image import PYTHON, SmallImage
 
 RUN = """
 import json, sys, threading
@@ -33,7 +33,7 @@ from sandwright.watchdog import base_environment
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from small_image import SmallImage
+from support.small_image import SmallImage
 name, rootfs, platform, bundle, argv = sys.argv[1:]
 image = SmallImage(Path(rootfs), platform)
 with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:

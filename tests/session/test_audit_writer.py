@@ -15,7 +15,7 @@ from sandwright.session.audit_check import check
 from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
 from sandwright.session.events import BridgedCall, RefusedHost, RunEnded, RunRefused, RunStarted
-from sessionrecords import CONTEXT
+from support.sessionrecords import CONTEXT
 
 STARTED = RunStarted(method="bwrap", project="/p", command="true", policy="sha256:0", uid=0)
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-import interpreters
-import plantedcalls
 from session.conftest import Project
+from support import interpreters, plantedcalls
 
 ACCEPT_GAPS = ", ".join(
     f"{{feature: {each}, method: landlock, reason: a test}}"

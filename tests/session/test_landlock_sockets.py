@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import interpreters
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from session.hostsockets import Host
 from session.test_own_sockets import INSIDE
+from support import interpreters
 
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 

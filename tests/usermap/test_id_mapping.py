@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
-from idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
-from initcontainers import container
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
+from support.goldens import write_artifacts
+from support.idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
+from support.initcontainers import container
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 

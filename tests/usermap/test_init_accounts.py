@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.image.init import INIT
-from thorough import examples
+from support.thorough import examples
 
 pytestmark = [pytest.mark.needs("gcc"), pytest.mark.timeout(180)]
 

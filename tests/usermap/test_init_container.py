@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from initcontainers import GROUP, PASSWD, Container, container, own, owner
 from sandwright import crossbuild, process
 from sandwright.host import collect_host
+from support.initcontainers import GROUP, PASSWD, Container, container, own, owner
 
 pytestmark = [
     pytest.mark.needs("runc", "busybox"),

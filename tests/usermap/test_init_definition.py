@@ -14,7 +14,7 @@ from sandwright.image.definition import load_definition
 from sandwright.image.documents import entrypoint
 from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.sections import Config
-from smallworld import APP, World, contents, document, small_world
+from support.smallworld import APP, World, contents, document, small_world
 
 PROGRAM = "/usr/libexec/sandwright-init"
 MAPPED = APP.replace("  user: app\n", "  user: root\n  init: app\n")

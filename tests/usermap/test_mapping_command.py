@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import mappedimages
-from layouts import simple
 from sandwright import process
-from tars import archive, file, folder
+from support import mappedimages
+from support.layouts import simple
+from support.tars import archive, file, folder
 
 pytestmark = [
     pytest.mark.needs("runc", "busybox", "unshare"),

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import mappedimages
 from sandwright.errors import BuildError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.identity import AccountFiles
@@ -20,6 +19,7 @@ from sandwright.verify.mapping.cases import CALLER, ExpectedUser, MappingCase, c
 from sandwright.verify.mapping.prove import fault, prove_mapping
 from sandwright.verify.mapping.starts import MappedImage
 from sandwright.watchdog import Ended
+from support import mappedimages
 
 root = pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several users")
 

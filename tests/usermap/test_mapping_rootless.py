@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import mappedimages
 from sandwright import process
 from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
 from sandwright.image.export import write_archive
+from support import mappedimages
 
 pytestmark = [
     pytest.mark.needs("podman", "runc", "busybox", "setpriv", "unshare", "newuidmap"),

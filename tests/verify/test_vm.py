@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from processtrees import below, children, eventually
-from proving import Prove, resolver
 from sandwright.errors import RenderError
 from sandwright.launcher import LAUNCH_INIT
 from sandwright.launcher.plan import LaunchPlan, MachinePlan
@@ -28,7 +26,9 @@ from sandwright.verify.prove import prove
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from weakening import plan
+from support.processtrees import below, children, eventually
+from support.proving import Prove, resolver
+from support.weakening import plan
 
 WAIT = 120
 POLICY = """\

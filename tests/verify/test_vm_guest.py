@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from proving import resolver
 from sandwright.launcher import GUEST, LAUNCH
 from sandwright.launcher.plan import LaunchPlan, MachinePlan, parse_plan, plan_bytes
 from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK, QEMU_FORM
 from sandwright.verify.sandbox import base_environment, materialize
+from support.proving import resolver
 
 WAIT = 60
 POLICY = """\

@@ -20,8 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from processtrees import below, children, eventually
-from proving import resolver
 from sandwright.errors import RenderError
 from sandwright.host import collect_host
 from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
@@ -33,8 +31,10 @@ from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import prove
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
 from sandwright.verify.verdict import Verdict
-from thorough import THOROUGH
-from weakening import plan
+from support.processtrees import below, children, eventually
+from support.proving import resolver
+from support.thorough import THOROUGH
+from support.weakening import plan
 
 WAIT = 120
 MEMORY = 160
@@ -46,7 +46,7 @@ environment: {{pass: [TERM]}}
 resources: {{memory: {MEMORY}MiB, pids: 64}}
 """
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-TAKEOVER = Path(__file__).parents[1] / "takeover.c"
+TAKEOVER = Path(__file__).parents[1] / "support" / "takeover.c"
 pytestmark = [pytest.mark.needs("bwrap", QEMU), pytest.mark.xdist_group("qemu")]
 
 Made = Callable[..., RenderedSandbox]

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from processtrees import below, eventually, is_there
-from proving import Prove, resolver
 from sandwright.host import collect_host
 from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK
 from sandwright.methods.vm.backend import VmLandlock
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
+from support.processtrees import below, eventually, is_there
+from support.proving import Prove, resolver
 
 WAIT = 120
 POLICY = """\
@@ -33,7 +33,7 @@ environment: {pass: [TERM]}
 resources: {memory: 128MiB, pids: 64}
 """
 CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device", "guest")
-TAKEOVER = Path(__file__).parents[1] / "takeover.c"
+TAKEOVER = Path(__file__).parents[1] / "support" / "takeover.c"
 
 Made = Callable[..., RenderedSandbox]
 

@@ -207,8 +207,8 @@ class ProcessSection:
     Only `build` allows programs to create set-user-ID files, which outlive the sandbox.
 
     A file is the path of a JSON profile in the format of Docker, Podman or the OCI runtime specification. Its
-    rules apply unchanged, except that sockets of the host stay unreachable. The sandbox cannot write the file.
-    System calls newer than every call that it names fail with ENOSYS, as with runc. A managed policy
+    rules apply unchanged, except that sockets of the host stay unreachable. The sandbox cannot write the
+    file. System calls newer than every call that it names fail with ENOSYS, as with runc. A managed policy
     accepts only its own file. Absent: inherited; built in is `default`. Only `method: noop` has no filter.
     """
 

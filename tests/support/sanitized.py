@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import locks
 from sandwright.launcher import LAUNCH
+from support import locks
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
-HARNESS = Path(__file__).parent / "launcher" / "harness.c"
+HARNESS = Path(__file__).parents[1] / "launcher" / "harness.c"
 MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c", "tunnelled.c", "relayed.c"))
 INCLUDED = ("main", "utils", "placeholders", "broker", "dns", "record", "paths", "pathnames", "vm_relay")
 """What the harness replaces or includes."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from debs import TIME, Member, deb, folder, link, read_tar
-from elves import AARCH64, X86_64, elf
 from sandwright.image.build import BuiltImage, Fetcher, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.lock import Lock, LockedPackage, checksum, write_lock
 from sandwright.image.mirrors import Mirrors
+from support.debs import TIME, Member, deb, folder, link, read_tar
+from support.elves import AARCH64, X86_64, elf
 
 EPOCH = TIME + 100_000
 MACHINES = {"amd64": (X86_64, "x86_64-linux-gnu"), "arm64": (AARCH64, "aarch64-linux-gnu")}

@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from locks import FOLDER
 from sandwright import process
 from sandwright.launcher import LAUNCH, LAUNCH_INIT, LAUNCH_VM
 from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
@@ -25,6 +24,7 @@ from sandwright.seccomp.action import ALLOW
 from sandwright.seccomp.adapt import own_unix
 from sandwright.seccomp.model import SeccompRule
 from sandwright.verify.subject import ProofSubject
+from support.locks import FOLDER
 
 Artifacts = tuple[Artifact, ...]
 

@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goldens import CASES, NOT_RENDERED, case_policy, write_artifacts
 from sandwright import process
 from sandwright.methods.registry import artifacts
 from sandwright.render.shell import VARIABLES
+from support.goldens import CASES, NOT_RENDERED, case_policy, write_artifacts
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 METHODS = ("seatbelt", "kubernetes", "alcless", "noop", "docker", "podman")
 """Those whose launcher is a script, of engines on macOS."""
 SHELLS = (b"#!/bin/sh\n", b"#! /bin/sh\n", b"#!/bin/bash\n", b"#!/usr/bin/env bash\n")

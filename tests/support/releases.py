@@ -15,7 +15,7 @@ from sandwright.release.signing import SigningKey, load_key
 from sandwright.release.subject import Release, ReleaseEvidence, prepare
 from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from smallworld import World
+from support.smallworld import World
 
 PASSED = (ProbeFinding("starts", Verdict.PASS, "exit status 0"),)
 COPYRIGHT = """\

@@ -7,8 +7,6 @@ import os
 import shutil
 from pathlib import Path
 
-import alpinelike
-from layouts import INDEX, REF, Layout
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.image import init
@@ -19,7 +17,9 @@ from sandwright.image.documents import INIT
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.image.mirrors import find_mirrors
 from sandwright.resources import data_path
-from tars import archive, file, folder, symlink
+from support import alpinelike
+from support.layouts import INDEX, REF, Layout
+from support.tars import archive, file, folder, symlink
 
 PASSWD = (
     alpinelike.PASSWD

@@ -16,7 +16,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import Resolve, Weaken, prove
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from weakening import launcher, plan
+from support.weakening import launcher, plan
 
 Prove = Callable[..., dict[str, str]]
 """Proves a method with a policy's text, weakened or not; gives the evidence of each probe that is red."""

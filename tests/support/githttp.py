@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from localhttp import listening
 from sandwright import process
+from support.localhttp import listening
 
 
 @dataclass

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from localhttp import listening
 from sandwright import process
+from support.localhttp import listening
 
 HOST = "api.github.com"
 

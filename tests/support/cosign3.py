@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError, SandwrightError
 from sandwright.image.cache import default_cache
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 MODULE = "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3"
 """Go compares it with the checksums of its own database."""

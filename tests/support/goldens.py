@@ -19,7 +19,6 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from recorded import bytes_of, decoded, encoded, lines_of, split
 from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
 from sandwright.launcher import LAUNCH, LAUNCH_INIT
@@ -31,9 +30,10 @@ from sandwright.render.artifact import Artifact, json_text
 from sandwright.seccomp.bpf import compile_profile
 from sandwright.seccomp.catalogue import profile
 from sandwright.seccomp.oci import gvisor_json, oci_json
+from support.recorded import bytes_of, decoded, encoded, lines_of, split
 
 CASES = ("ci", "hostile-names", "python-project", "strict")
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 INPUTS = {"facts.json", "facts-darwin.json", "sandbox.yaml"}
 SAME = "same"
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from locks import accounts_change
 from sandwright.api import Policy
 from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods.registry import render
@@ -22,6 +21,7 @@ from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account
 from sandwright.policy.collect import collect
+from support.locks import accounts_change
 
 WAIT = 60.0
 POLICY = """\

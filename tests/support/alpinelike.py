@@ -18,7 +18,7 @@ import requests
 from sandwright import process
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.mirrors import find_mirrors
-from tars import archive, file, folder, symlink
+from support.tars import archive, file, folder, symlink
 
 SOURCE = "pool/main/b/busybox/busybox_1.35.0.orig.tar.bz2"
 SHA256 = "faeeb244c35a348a334f4a59e44626ee870fb07b6884d68c10ae8bc19f83a694"

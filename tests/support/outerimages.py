@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import debian13
-import enginehosts
 from sandwright import process
 from sandwright.resources import data_path
+from support import debian13, enginehosts
 
 DIRECTORIES = (
     "bin",

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import interpreters
 from sandwright import process
+from support import interpreters
 
 PROGRAMS = ("sandwright", "invoke")
 SOCKET = "standby.socket"
