@@ -13,7 +13,7 @@ CODE = """
 import sys, time, types
 from pathlib import Path
 from support import locks
-item = types.SimpleNamespace(path=Path("tests/dedicated/test_x.py"))
+item = types.SimpleNamespace(path=Path("tests/methods/user/test_x.py"))
 with locks.accounts_as_they_are(item):
     print("in", flush=True)
     sys.stdin.readline()

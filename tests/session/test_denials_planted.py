@@ -1,6 +1,6 @@
 """Planted denials: each is told with what was refused, by which rule; nothing that was allowed is.
 
-Those of `oci` and `user` are in `launcher/test_runtime_denials.py` and `dedicated/test_user_run.py`.
+Those of `oci` and `user` are in `launcher/test_runtime_denials.py` and `methods/user/test_user_run.py`.
 """
 
 from __future__ import annotations

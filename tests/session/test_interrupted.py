@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from methods.landlock.test_landlock_sockets import LACKING
 from session.conftest import Project
-from session.test_landlock_sockets import LACKING
 from support import interpreters
 
 INSIDE = Path(__file__).with_name("interrupted.py")

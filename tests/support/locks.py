@@ -21,7 +21,7 @@ FOLDER = "TESTS_LOCKS"
 CHANGE_WAIT = 30.0
 """Seconds."""
 SANDBOXES = {
-    "adopt", "bridge", "cli", "dedicated", "egress", "launcher", "methods", "outer", "policy",
+    "bridge", "cli", "documentation", "egress", "launcher", "methods", "policy",
     "render", "session", "verify",
 }  # fmt: skip
 """The directories of tests that start sandboxes with the files of this machine."""

@@ -46,7 +46,7 @@ environment: {{pass: [TERM]}}
 resources: {{memory: {MEMORY}MiB, pids: 64}}
 """
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-TAKEOVER = Path(__file__).parents[1] / "support" / "takeover.c"
+TAKEOVER = Path(__file__).parents[2] / "support" / "takeover.c"
 pytestmark = [pytest.mark.needs("bwrap", QEMU), pytest.mark.xdist_group("qemu")]
 
 Made = Callable[..., RenderedSandbox]

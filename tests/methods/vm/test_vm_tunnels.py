@@ -29,7 +29,7 @@ from support.thorough import THOROUGH
 pytestmark = pytest.mark.needs("linux.uml")
 
 FORMS = pytest.mark.parametrize("form", [pytest.param("vm", marks=pytest.mark.needs("bwrap")), "vm-landlock"])
-TAKEOVER = Path(__file__).parents[1] / "support" / "takeover_ports.c"
+TAKEOVER = Path(__file__).parents[2] / "support" / "takeover_ports.c"
 WAIT = 1200 if THOROUGH else 200
 
 

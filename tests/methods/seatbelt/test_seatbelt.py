@@ -23,7 +23,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from support.thorough import examples
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = ("python-project", "strict", "ci", "hostile-names")
 PROXY = {"PROXY_PORT": "3128"}
 DIRECTORY = HostEntry("directory")

@@ -18,7 +18,7 @@ from sandwright.host import collect_host
 from support.enginehosts import EngineHost, engine_host
 from support.thorough import THOROUGH
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BUILD = 600
 """Seconds."""
 

@@ -33,7 +33,7 @@ environment: {pass: [TERM]}
 resources: {memory: 128MiB, pids: 64}
 """
 CONTROLS = ("read", "write", "rename", "link", "symlink", "unlink", "chmod", "mode", "device", "guest")
-TAKEOVER = Path(__file__).parents[1] / "support" / "takeover.c"
+TAKEOVER = Path(__file__).parents[2] / "support" / "takeover.c"
 
 Made = Callable[..., RenderedSandbox]
 

@@ -29,9 +29,9 @@ pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="forty starts: `invoke test --thorough` has time for them"),
 ]
 
-PAGE = Path(__file__).parents[2] / "docs/comparison.md"
+PAGE = Path(__file__).parents[3] / "docs/comparison.md"
 BEGIN, END = (
-    "<!-- landrun's cases: tests/methods/test_landrun_cases.py -->\n",
+    "<!-- landrun's cases: tests/methods/landlock/test_landrun_cases.py -->\n",
     "<!-- end of landrun's cases -->",
 )
 LACKING = ("protect", "protect-elsewhere", "attributes", "readonly", "links", "absent", "absent-elsewhere")
