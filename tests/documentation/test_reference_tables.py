@@ -60,7 +60,7 @@ def test_a_page_says_what_is_declared(method: str) -> None:
             "stricter": "stricter",
             "partly": "**partly**",
             "cannot": "**cannot**",
-            "unused": "not about it",
+            "unused": "does not apply",
         }
         assert level.startswith(words[declared]), row
         assert bool(rest) is (method in VERIFIED)

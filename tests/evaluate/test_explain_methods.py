@@ -175,7 +175,7 @@ def test_a_way_over_links_that_are_not_seen_leads_nowhere(
 @pytest.mark.parametrize(
     ("method", "question", "subject", "absent", "reason"),
     [
-        ("kubernetes", "read", "/srv", "", "of the host there is only the project, as a volume"),
+        ("kubernetes", "read", "/srv", "", "the project is the only part of the host, as a volume"),
         ("bwrap", "write", "/tmp/x", "/tmp", "/tmp does not exist, and a mount needs something to lie on"),
     ],
 )

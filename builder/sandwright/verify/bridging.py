@@ -92,7 +92,7 @@ def _probes(given: Bridging) -> Iterator[Probe]:
     own = [name for name in given.subject.policy.credentials.shims if name != NAME]
     yield _probe(
         "refused",
-        f"calls that the policy does not allow are refused: {', '.join([NAME, *own])}",
+        f"shim commands that the policy does not allow are refused: {', '.join([NAME, *own])}",
         *(
             ProbeStep(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
             for name in (NAME, *own)
@@ -298,7 +298,7 @@ def _required(given: Bridging) -> ProbeOutcome:
     return _outcome(
         given,
         "required",
-        "without a bridge nothing is started",
+        "without a bridge the sandbox does not start",
         Verdict.PASS if refused else Verdict.FAIL,
         expected="125",
         observed=str(status),

@@ -199,7 +199,7 @@ _TABLE: Mapping[str, _Row] = {
         "a denied path that doesn't exist can't be made",
         "EROFS",
     ),
-    "tmp.write": _Row("filesystem.tmp-private", "the temporary directory can be written", "ok"),
+    "tmp.write": _Row("filesystem.tmp-private", "the temporary directory is writable", "ok"),
     "tmp.hidden": _Row("filesystem.tmp-private", "the host's temporary files are not there", "ENOENT"),
     "device.none": _Row("", "no device of the host is there", "ENOENT"),
     "device.seen": _Row("", "no device of the host is seen", "ENOENT", like="device.none"),

@@ -38,7 +38,7 @@ DECLARATION = Declaration(
         "network.expose": Support("exact", reasons.PORTS),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact"),
-        "process.sandbox-root": Support("stricter", "root of a user namespace has no rights outside it"),
+        "process.sandbox-root": Support("stricter", "root of a user namespace has no privileges outside it"),
         "process.root": Support("exact"),
         "process.kernel": Support("exact", reasons.KERNEL_AT_RENDERING),
         "process.seccomp": Support("exact"),

@@ -28,7 +28,7 @@ DECLARATION = Declaration(
         "network.proxy": Support("exact", "where root starts it: others are refused"),
         "network.private": Support("exact"),
         "network.host": Support("exact"),
-        "network.unix-sockets": Support("stricter", "the account needs a separate right for each"),
+        "network.unix-sockets": Support("stricter", "each needs a separate access right for the account"),
         "network.no-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
         "network.other-sockets": Support("cannot", reasons.SOCKETS_BY_PATH),
         "network.later-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
