@@ -104,7 +104,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.attributes": "attributes of unreadable files are hidden, of read-only files immutable",
     "filesystem.absent": "a missing path of the project that is denied or read-only cannot be created",
     "filesystem.absent-elsewhere": "the same for a path outside the project",
-    "filesystem.protect": "protected names below writable paths are read-only; in the project, none can be created",
+    "filesystem.protect": "protected names are read-only; missing ones in the project cannot be created",
     "filesystem.protect-elsewhere": "protected names below other writable paths cannot be created",
     "filesystem.links": "links that lead to a denied, read-only or protected path cannot be replaced",
     "filesystem.tmp-private": "an empty temporary directory for each run",
