@@ -19,7 +19,7 @@ from sandwright.documents.record import encode_record
 from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
-from sandwright.policy.facts import kept
+from sandwright.policy.facts import persistent_directories
 from sandwright.session import cleanup, render_store, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from sessionrecords import session_record
@@ -103,7 +103,7 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
 def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None:
     cache = here / "home/.local/state/sandwright/caches"
     with _session() as running:
-        path = Path(kept(str(here / "home"), str(here))["CACHE"])
+        path = Path(persistent_directories(str(here / "home"), str(here))["CACHE"])
         path.mkdir(parents=True)
         assert path.parent == cache
         session = _record(here, running)

@@ -16,13 +16,13 @@ NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
 @functools.cache
 def hidden_paths() -> Mapping[str, str]:
     """The paths, each with the reason for which it is hidden."""
-    return _rows("masked")
+    return _reasons_by_path("masked")
 
 
 @functools.cache
 def hidden_of_host() -> Mapping[str, str]:
     """What is hidden besides where the host's own /sys is shown, with the reason."""
-    return _rows("masked_of_host")
+    return _reasons_by_path("masked_of_host")
 
 
 def network_devices(facts: HostFacts) -> list[str]:
@@ -32,6 +32,6 @@ def network_devices(facts: HostFacts) -> list[str]:
     return sorted(path for path in found if path.endswith("/net") and path not in NETWORK)
 
 
-def _rows(name: str) -> Mapping[str, str]:
+def _reasons_by_path(name: str) -> Mapping[str, str]:
     rows = data_json("oci", "paths.json")[name]
     return {row["path"]: row["reason"] for row in rows}

@@ -26,7 +26,7 @@ def left_out(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, str]
     for name in CONTROLLERS:
         limit = getattr(policy.resources, name)
         if limit is not None and is_preset(policy, name):
-            reason = _obstacle(policy, declaration, name)
+            reason = _limit_obstacle(policy, declaration, name)
             found |= {name: reason} if reason else {}
     return found
 
@@ -51,7 +51,7 @@ def lowered(policy: ResolvedPolicy) -> list[str]:
     ]
 
 
-def _obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str) -> str:
+def _limit_obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str) -> str:
     support = declaration.of(f"resources.{name}")
     if support.level == "cannot":
         return support.reason

@@ -63,7 +63,7 @@ class LiveEntries(Mapping[str, HostEntry]):
             holds = path == "/" or ((found := self.get(above)) is not None and found.kind == "directory")
             if not holds or spelling.undecodable(path):  # which no policy can name
                 return None
-            self._found[path] = self._look(path)
+            self._found[path] = self._look_up_entry(path)
         return self._found[path]
 
     def __iter__(self) -> Iterator[str]:
@@ -84,7 +84,7 @@ class LiveEntries(Mapping[str, HostEntry]):
         absent = sorted(path for path, entry in self._found.items() if entry is None)
         return replace(facts, entries=found, absent=tuple(absent))
 
-    def _look(self, path: str) -> HostEntry | None:
+    def _look_up_entry(self, path: str) -> HostEntry | None:
         kind = self.inputs.kind(path)
         entry = kind and HostEntry(kind, self.inputs.link(path) or "")
         if entry is not None and path != "/" and self._facts.os == "darwin":

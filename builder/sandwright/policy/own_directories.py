@@ -34,10 +34,10 @@ def with_own_directories(
     inputs = entries.inputs
     if environ is not None:
         bases = [environ[name] for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environ]
-        own = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
-        hidden = tuple(f"{path}/{name}" for path in own for name in ("sessions", "run"))
+        reserved = tuple(f"{base}/sandwright" for base in bases if base.startswith("/"))
+        hidden = tuple(f"{path}/{name}" for path in reserved for name in ("sessions", "run"))
         trusted = (*trusted_directories(environ), *trusted_files(environ))
-        return replace(facts, reserved_hidden=hidden, reserved_readonly=own, trusted=trusted)
+        return replace(facts, reserved_hidden=hidden, reserved_readonly=reserved, trusted=trusted)
     for directory in user_dirs.hidden():
         with contextlib.suppress(HostError):
             user_dirs.private(directory)
@@ -60,12 +60,16 @@ def with_own_directories(
 
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:
     """The facts with directories of this process's environment, of the account, and of earlier runs."""
-    home, known = facts.account_home, _remembered(inputs) if account else {}
+    home, remembered = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
-        reserved_hidden=_unique(user_dirs.hidden(), known.get("hidden", ()), home, HIDDEN),
-        reserved_readonly=_unique(user_dirs.readonly(), known.get("readonly", ()), home, READONLY),
-        trusted=_unique((*trusted_directories(os.environ), *files), known.get("trusted", ()), home, TRUSTED),
+        reserved_hidden=_unique_directories(user_dirs.hidden(), remembered.get("hidden", ()), home, HIDDEN),
+        reserved_readonly=_unique_directories(
+            user_dirs.readonly(), remembered.get("readonly", ()), home, READONLY
+        ),
+        trusted=_unique_directories(
+            (*trusted_directories(os.environ), *files), remembered.get("trusted", ()), home, TRUSTED
+        ),
     )
 
 
@@ -78,9 +82,11 @@ def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     }
 
 
-def _unique(paths: Iterable[str], known: Iterable[str], home: str, names: Iterable[str]) -> tuple[str, ...]:
+def _unique_directories(
+    paths: Iterable[str], remembered: Iterable[str], home: str, names: Iterable[str]
+) -> tuple[str, ...]:
     below_home = (f"{home}/{name}" for name in names) if home else ()
-    return tuple(dict.fromkeys((*paths, *known, *below_home)))
+    return tuple(dict.fromkeys((*paths, *remembered, *below_home)))
 
 
 def account_home(facts: HostFacts) -> str:

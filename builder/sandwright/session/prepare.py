@@ -30,7 +30,7 @@ from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
-from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
+from sandwright.policy.load import FLOOR, given_presets, layers_for, path_grant_layer, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import ancestors
 from sandwright.policy.policy_warnings import remarks
@@ -80,7 +80,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = _host_program(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
-        seen = shown(program.paths, what=f"{agent}, which is this host's")
+        seen = path_grant_layer(program.paths, what=f"{agent}, which is this host's")
         resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
     notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
     if agent and not registry.properties(backend.name).own_account:  # whose home isn't looked into
@@ -131,10 +131,10 @@ def _notes(
     yield from (str(each) for each in rendered.findings if each.kind != "left-out")
 
 
-def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPolicy:
+def load(request: RunRequest, inputs: LiveHost, *, display_name: str = "") -> MergedPolicy:
     """Merge the policy's layers: the managed policy (`FLOOR`), the user's, the project's file, this run's.
 
-    `shown` is what messages call the file, by default its whole path.
+    `display_name` is what messages call the file, by default its whole path.
     """
     environ = dict(os.environ)
     if request.method:
@@ -148,7 +148,7 @@ def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPol
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
     if request.has_policy():
-        layers = (*layers, read_layer(file, kind="project", methods=methods, shown=shown))
+        layers = (*layers, read_layer(file, kind="project", methods=methods, display_name=display_name))
     elif user_dirs.holds_home(str(file.parent)):
         raise UsageError(
             f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "

@@ -33,7 +33,7 @@ def verify_policy(
     With `work` also that real programs work. Raise what loading a policy raises, HostError where there is no
     probe for this platform, or none of the methods starts that a run without a policy's file takes.
     """
-    own = load(request, LiveHost(), shown=request.shown()).layers
+    own = load(request, LiveHost(), display_name=request.shown()).layers
 
     def here(
         more: Sequence[str],
