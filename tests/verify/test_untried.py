@@ -84,7 +84,7 @@ def test_gvisor_in_a_container(
     """What is missing is said at once: it was dropped, as what can't be taken was false, and tried."""
     dead, error, code, said = lacking
     monkeypatch.setattr(engine, "dead", lambda _: dead)
-    monkeypatch.setattr(outer.OuterGvisor, "_load", lambda *_: None)
+    monkeypatch.setattr(outer.OuterGvisor, "_load_image", lambda *_: None)
     monkeypatch.setattr(outer, "try_out", _unused)
     monkeypatch.setattr(EngineClient, "image_id", lambda *_, **__: "")
     if error is not None:

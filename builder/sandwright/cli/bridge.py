@@ -80,9 +80,9 @@ def shim_eval(
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
     if not words:
         for name, grammar in grammars.items():
-            known = "known" if grammar.profile else "plain words only"
+            profile = "known" if grammar.profile else "plain words only"
             entries = ", ".join(map(entry_text, grammar.entries)) or "nothing"
-            console.line(f"{name} ({known}): {entries}")
+            console.line(f"{name} ({profile}): {entries}")
         return
     try:
         console.line(shlex.join([words[0], *given(resolved, grammars, words, Path.cwd())]))

@@ -53,14 +53,14 @@ class _Drawn:
         self._draw()
 
     def _draw(self) -> None:
-        self._live.update(self._table(), refresh=True)
+        self._live.update(self._fleet_table(), refresh=True)
 
-    def _table(self) -> Table:
-        counts, known = self._counts, self._followed.results.known
-        failed = sum(status != 0 for status in known.values())
+    def _fleet_table(self) -> Table:
+        counts, results = self._counts, self._followed.results.known
+        failed = sum(status != 0 for status in results.values())
         seconds = int(monotonic() - self._began)
         title = (
-            f"fleet {self._followed.name}: {len(known)} of {self._followed.fleet.count} over, "
+            f"fleet {self._followed.name}: {len(results)} of {self._followed.fleet.count} over, "
             f"{failed} failed, "
             f"{counts.running} running, {seconds // 60}:{seconds % 60:02}"
         )

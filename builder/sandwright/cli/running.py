@@ -21,8 +21,8 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     except Exception as error:
         if not isinstance(error, SandwrightError | OSError):
             raise
-        shown = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
-        for line in shown.split("\n"):
+        message = error.shown() if isinstance(error, SandwrightError) else one_line(str(error))
+        for line in message.split("\n"):
             notify(line)
         return LAUNCHER_FAILED
 

@@ -102,7 +102,7 @@ def method(name: str) -> Method:
         return METHODS[name]
     installed = _installed()
     if name in installed:
-        return _loaded(name, installed[name])
+        return _load_method(name, installed[name])
     if name in NAMES:
         raise UsageError(f"the method {name} needs the package {package_of(name)}: install sandwright again")
     raise UsageError(f"there is no method {name!r}; there is {', '.join(policy_names())}")
@@ -207,7 +207,7 @@ def render(policy: ResolvedPolicy, name: str) -> Rendered:
     return rendered
 
 
-def _loaded(name: str, point: EntryPoint) -> Method:
+def _load_method(name: str, point: EntryPoint) -> Method:
     where = f"the method {name} ({point.value})"
     try:
         found = point.load()

@@ -124,27 +124,35 @@ def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
     stderr = failed.said
     if "No permissions to create new namespace" in stderr or "Creating new namespace failed" in stderr:
-        return _namespaces(host)
+        return _namespace_obstacle(host)
     if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:
         if host.apparmor_restricts_user_namespaces:
-            return _restricted()
-        return "container-filter", f"the user namespace can't be set up: {stderr}", _outer(host)
+            return _apparmor_obstacle()
+        return (
+            "container-filter",
+            f"the user namespace can't be set up: {stderr}",
+            _outer_container_advice(host),
+        )
     if "Can't mount proc" in stderr:
         message = "what lies over /proc here keeps new ones from being mounted"
-        return "container-masks", message, _outer(host)
+        return "container-masks", message, _outer_container_advice(host)
     if "pivot_root" in stderr or "make / slave" in stderr or "Failed to mount" in stderr:
-        return "container-filter", f"mounting is refused here: {stderr}", _outer(host)
+        return "container-filter", f"mounting is refused here: {stderr}", _outer_container_advice(host)
     return "not-started", stderr, ""
 
 
-def _namespaces(host: MachineFacts) -> tuple[Code, str, str]:
+def _namespace_obstacle(host: MachineFacts) -> tuple[Code, str, str]:
     if host.apparmor_restricts_user_namespaces and not host.is_root:
-        return _restricted()
+        return _apparmor_obstacle()
     if not host.user_namespaces:
         message = f"user namespaces are switched off (sysctl {_SWITCHES})"
         return "namespaces-off", message, f"sudo sysctl -w {_switch(host)}"
     if host.surroundings != "machine":
-        return "container-filter", "the container that we are in refuses new namespaces", _outer(host)
+        return (
+            "container-filter",
+            "the container that we are in refuses new namespaces",
+            _outer_container_advice(host),
+        )
     return "namespaces-off", "the kernel refuses new namespaces", ""
 
 
@@ -157,7 +165,7 @@ def _switch(host: MachineFacts) -> str:
     )
 
 
-def _restricted() -> tuple[Code, str, str]:
+def _apparmor_obstacle() -> tuple[Code, str, str]:
     profile = data_path("oci", "apparmor", "sandwright-bwrap")
     return (
         "namespaces-restricted",
@@ -167,7 +175,7 @@ def _restricted() -> tuple[Code, str, str]:
     )
 
 
-def _outer(host: MachineFacts) -> str:
+def _outer_container_advice(host: MachineFacts) -> str:
     """How a container has to be started for bwrap to work in it (measured with runc 1.1 and crun 1.8)."""
     if host.surroundings == "machine":
         return ""

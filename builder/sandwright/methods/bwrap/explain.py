@@ -47,7 +47,7 @@ _ARITY = {
 
 def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the arguments make. Raise DocumentError for an option that is not rendered."""
-    options = list(_options(rendered.artifact("args").content))
+    options = list(_parse_options(rendered.artifact("args").content))
     launch = read_plan(rendered)
     net = [each for each in options if each[0] == "--unshare-net"]
     return Enclosure(
@@ -82,7 +82,7 @@ def _filter(rendered: Rendered, options: Sequence[tuple[str, ...]]) -> Calls:
     return calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf")
 
 
-def _options(content: bytes) -> Iterator[tuple[str, ...]]:
+def _parse_options(content: bytes) -> Iterator[tuple[str, ...]]:
     """Each option with its values."""
     words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
     index = 0

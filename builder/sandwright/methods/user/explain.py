@@ -29,12 +29,12 @@ _ARITY = {
 
 def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     """The sandbox that the plan makes. Raise DocumentError for a step that the program doesn't know."""
-    steps = list(_steps(rendered.artifact("plan").content))
+    steps = list(_parse_steps(rendered.artifact("plan").content))
     read = read_plan(rendered)
     return Enclosure(
         "host",
         tuple(_mounts(steps)),
-        network=_network(read),
+        network=_network_position(read),
         environment={word.partition("=")[0]: position for word, position in read.placed("user.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
@@ -46,7 +46,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     )
 
 
-def _steps(content: bytes) -> Iterator[tuple[str, ...]]:
+def _parse_steps(content: bytes) -> Iterator[tuple[str, ...]]:
     words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
     while words:
         count = _ARITY.get(words[0])
@@ -85,8 +85,8 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
     return None
 
 
-def _network(read: ReadPlan) -> ArtifactPosition | None:
+def _network_position(read: ReadPlan) -> ArtifactPosition | None:
     """What says that there is a network namespace: with a proxy it is made for the way there."""
-    known = ("user.network", "proxy", "localhost", "expose")
-    names = [name for name in known if attrgetter(name)(read.plan)]
+    settings = ("user.network", "proxy", "localhost", "expose")
+    names = [name for name in settings if attrgetter(name)(read.plan)]
     return ArtifactPosition(NAME, names[0]) if names else None

@@ -75,8 +75,8 @@ class EngineBackend(Launched):
             return dead
         try:
             with empty_image(EngineClient(self.name), host.platform, purpose="preflight") as image:
-                own = {**client_environment(), **self.settings(host)}
-                failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
+                environment = {**client_environment(), **self.settings(host)}
+                failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=environment)
         except SandwrightError as error:
             failed = Failed("not-started", _telling(str(error)))
         return judged(self.name, failed, self.explained)

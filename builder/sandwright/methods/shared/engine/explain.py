@@ -53,8 +53,12 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
 
 def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
     """The proxy that the launcher starts beside the container; None where it starts none."""
-    own = next((each for each in rendered.artifacts if each.name.endswith("/squid.conf")), None)
-    return None if own is None else lambda: parsed(own.content.decode(), own.name)
+    squid_artifact = next((each for each in rendered.artifacts if each.name.endswith("/squid.conf")), None)
+    return (
+        None
+        if squid_artifact is None
+        else lambda: parsed(squid_artifact.content.decode(), squid_artifact.name)
+    )
 
 
 def engine_options(read: ReadPlan) -> list[Option]:
@@ -123,12 +127,12 @@ def _mount(name: str, value: str, position: ArtifactPosition) -> Iterator[Mount]
     if name == "--tmpfs":
         yield tmpfs_of(value)
     elif name == "--mount":
-        yield mount_of(dict(_field(each) for each in next(csv.reader([value]))), position)
+        yield mount_of(dict(_split_field(each) for each in next(csv.reader([value]))), position)
     elif name == "--volume":
-        yield _volume(value, position)
+        yield _volume_mount(value, position)
 
 
-def _volume(value: str, position: ArtifactPosition) -> Mount:
+def _volume_mount(value: str, position: ArtifactPosition) -> Mount:
     """The mount of `SOURCE:TARGET[:OPTIONS]`, which can be written unless it says `ro`."""
     source, target, *options = value.split(":")[:3] if value.count(":") in (1, 2) else ("", "")
     words = ",".join(options).split(",") if options else []
@@ -169,6 +173,6 @@ def mount_of(fields: Mapping[str, str], position: ArtifactPosition) -> Mount:
     return Mount(target, "bind", writable, source=source)
 
 
-def _field(text: str) -> tuple[str, str]:
+def _split_field(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     return name, value

@@ -88,7 +88,7 @@ def controllers(container: Container) -> Iterator[str]:
             yield name
 
 
-def shown(container: Container) -> Iterator[str]:
+def visible_paths(container: Container) -> Iterator[str]:
     """What is shown of the host, after `r` or `w`: none where nothing is read-only."""
     if any(not each.writable for each in container.binds):
         for bind in container.binds:

@@ -18,7 +18,7 @@ from sandwright.methods.shared.engine.launch import (
     engine_script,
     image_missing,
     proxy_missing,
-    shown,
+    visible_paths,
 )
 from sandwright.methods.shared.shims import shim_plan
 from sandwright.policy.resolved import ResolvedPolicy
@@ -68,7 +68,7 @@ def engine_plan(
                 *(outer.files if outer else ()),
             ),
             hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),
-            binds=tuple(shown(made)),
+            binds=tuple(visible_paths(made)),
             owner=policy.facts.uid if made.user is not None else None,
             controllers=tuple(controllers(made)),
             home=made.account.home if made.account else None,
