@@ -138,9 +138,11 @@ TOLD = {
     "NoNewPrivs:": "1",
 }
 WANTED = MappingCase(
-    "a caller's numbers", ExpectedUser(*CALLER, "agent", "agent", "/home/agent", at_home=True), asked=CALLER
+    "a caller's numbers",
+    ExpectedUser(*CALLER, "agent", "agent", "/home/agent", at_home=True),
+    requested_ids=CALLER,
 )
-REFUSAL = MappingCase("refused", "it can't", asked=CALLER)
+REFUSAL = MappingCase("refused", "it can't", requested_ids=CALLER)
 
 
 class Liar:

@@ -31,12 +31,12 @@ def plant_files(word: str) -> Iterator[ReservedState]:
             user_dirs.write(str(file), word.encode())
         yield ReservedState(
             tuple(files),
-            tuple(_writable((*user_dirs.hidden(), *user_dirs.readonly()))),
-            tuple(_writable(directories())),
+            tuple(_writable_paths((*user_dirs.hidden(), *user_dirs.readonly()))),
+            tuple(_writable_paths(directories())),
         )
 
 
-def _writable(paths: tuple[str, ...]) -> Iterator[Path]:
+def _writable_paths(paths: tuple[str, ...]) -> Iterator[Path]:
     """Those that this user can write without a sandbox: else nothing is learnt."""
     for path in dict.fromkeys(os.path.realpath(each) for each in paths):
         if os.path.isdir(path) and os.access(path, os.W_OK):  # noqa: PTH112 - text

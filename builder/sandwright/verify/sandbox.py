@@ -102,8 +102,8 @@ def unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
         ended = f"not within {limit:g} s"
     else:
         ended = f"the launcher {f'ended with {status}' if status >= 0 else f'was ended by signal {-status}'}"
-    said = "; ".join(stderr.strip().splitlines()[-_SAID:])
-    return f"{ended}: {said}" if said else ended
+    message = "; ".join(stderr.strip().splitlines()[-_SAID:])
+    return f"{ended}: {message}" if message else ended
 
 
 def await_end(poll: Callable[[], int | None]) -> None:

@@ -49,13 +49,13 @@ def whole(subject: ProofSubject) -> Iterator[Probe]:
 
 def held(probe: Probe, method: str) -> Iterator[Probe]:
     """A probe without what its method can't hold, which becomes one that is skipped, with the reason."""
-    wanted = {step.claim: expected(step.claim, method) for step in probe.steps}
-    lacking = tuple(step for step in probe.steps if not wanted[step.claim].answers)
-    kept = tuple(step for step in probe.steps if wanted[step.claim].answers)
-    if kept or not lacking:
-        yield replace(probe, steps=kept)
+    expectations = {step.claim: expected(step.claim, method) for step in probe.steps}
+    lacking = tuple(step for step in probe.steps if not expectations[step.claim].answers)
+    steps = tuple(step for step in probe.steps if expectations[step.claim].answers)
+    if steps or not lacking:
+        yield replace(probe, steps=steps)
     if lacking:
-        reasons = dict.fromkeys(wanted[step.claim].reason for step in lacking)
-        name = f"{probe.name}: not held" if kept else probe.name
+        reasons = dict.fromkeys(expectations[step.claim].reason for step in lacking)
+        name = f"{probe.name}: not held" if steps else probe.name
         skip = f"{method} can't: {'; '.join(reasons)}"
         yield replace(probe, name=name, steps=lacking, controls=(), check=None, never=(), skip=skip)

@@ -69,8 +69,8 @@ _ANSWERS: Mapping[str, str] = {
 """By claim; of the others the answers are those of our own methods."""
 
 
-def wanted(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
+def expected_answer(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
     """What a claim expects of somebody else's sandbox. Raise KeyError for a claim that is in no row."""
     row = listed(claim)
-    own = _ANSWERS.get(claim) or _ANSWERS.get(row.like)
-    return replace(row, answers=tuple(own.split())) if own else row
+    answers = _ANSWERS.get(claim) or _ANSWERS.get(row.like)
+    return replace(row, answers=tuple(answers.split())) if answers else row

@@ -14,7 +14,7 @@ from pathlib import Path
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.catalogue import whole
 from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.foreign.answers import wanted
+from sandwright.verify.foreign.answers import expected_answer
 from sandwright.verify.foreign.sandbox import SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
 from sandwright.verify.listeners import listening
@@ -42,8 +42,10 @@ def outside(
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(planted(subject.fixture.root.parent))
         listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
-        own = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
-        probes = [each for each in whole(own) if not (each.alone or each.skip or changed_namespaces(each))]
+        host_subject = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
+        probes = [
+            each for each in whole(host_subject) if not (each.alone or each.skip or changed_namespaces(each))
+        ]
         bare = SubjectSandbox(
             "outside",
             Path("/nonexistent"),
@@ -55,7 +57,7 @@ def outside(
         )
         _, found = answers_of(probes, bare)
         return {
-            each.name: judge(each, "outside", answers, wanted=wanted)
+            each.name: judge(each, "outside", answers, expectation=expected_answer)
             for each, answers in zip(probes, found, strict=True)
         }
 
@@ -70,8 +72,8 @@ def without_hosts_own(
         same = alone is not None and alone.verdict is Verdict.PASS and outcome.probe in denials
         if outcome.verdict is Verdict.PASS and same:
             assert alone is not None
-            said = f"this host denies it to this user without the sandbox too ({alone.observed})"
-            yield replace(outcome, verdict=Verdict.SKIPPED, evidence=said)
+            reason = f"this host denies it to this user without the sandbox too ({alone.observed})"
+            yield replace(outcome, verdict=Verdict.SKIPPED, evidence=reason)
         else:
             yield outcome
 

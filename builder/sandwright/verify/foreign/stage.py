@@ -34,10 +34,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 
 
 @contextlib.contextmanager
-def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
+def stage(promises: Promises, command: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
     """Newly planted files and listeners, and the command for them."""
     with (
-        _planted(promises) as fixture,
+        _plant_fixture(promises) as fixture,
         listening(fixture.read, fixture.write, fixture.word) as listeners,
         host_process() as outside,
     ):
@@ -47,7 +47,7 @@ def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[Foreign
             promises=promises,
             host_process=outside,
         )
-        with _sandbox(subject, given) as sandbox:
+        with _subject_sandbox(subject, command) as sandbox:
             try:
                 yield subject, sandbox
             finally:
@@ -55,7 +55,7 @@ def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[Foreign
 
 
 @contextlib.contextmanager
-def _planted(promises: Promises) -> Iterator[Fixture]:
+def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
     """The planted files, where the promises say or in a directory of this run's own."""
     root = Path(promises.at).expanduser() if promises.at else None
     if root and (not root.is_absolute() or os.path.lexists(root) or not root.parent.is_dir()):
@@ -73,14 +73,14 @@ def _planted(promises: Promises) -> Iterator[Fixture]:
 
 def resolved(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
     """The policy that it was given, with what is planted."""
-    own = layer(policy_text(promises), file=f"{promises.name}: policy")
+    base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
-    merged = MergedPolicy.from_layers([own, *([added] if added else [])])
+    merged = MergedPolicy.from_layers([base_layer, *([added] if added else [])])
     return merged.resolve(collect(merged, project=fixture.write))
 
 
 @contextlib.contextmanager
-def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[SubjectSandbox]:
+def _subject_sandbox(subject: ForeignSubject, command: Sequence[object]) -> Iterator[SubjectSandbox]:
     """The command, with this run's paths in its words and its settings."""
     fixture, promises = subject.fixture, subject.promises
     with contextlib.ExitStack() as stack:
@@ -96,7 +96,7 @@ def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[Subje
                 EngineClient(promises.image), subject.policy.facts.platform, purpose="subject"
             )
             places["image"] = stack.enter_context(image)
-        groups = _groups(subject)
+        groups = _path_groups(subject)
         for name, content in promises.files.items():
             value = filled(content, places, groups)
             text = value if isinstance(value, str) else json.dumps(value, indent=2)
@@ -112,13 +112,13 @@ def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[Subje
             fixture.program,
             environment,
             cwd=Path(filled(promises.cwd, places, groups)) if promises.cwd else None,
-            prefix=tuple(map(str, filled(list(given), places, groups))),
+            prefix=tuple(map(str, filled(list(command), places, groups))),
             root=fixture.root,
             word=fixture.word,
         )
 
 
-def _groups(subject: ForeignSubject) -> Mapping[str, Sequence[str]]:
+def _path_groups(subject: ForeignSubject) -> Mapping[str, Sequence[str]]:
     """The paths of each kind: those that the policy lists and that are there, parents first."""
     rules = [each for each in subject.policy.filesystem.rules if each.origin == "listed"]
     facts = subject.policy.facts
