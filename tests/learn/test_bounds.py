@@ -146,7 +146,7 @@ def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pyte
     for way in [(None, False), (None, True)]:
         proposal = learner.proposed(way).proposal
         now = resolved(command, proposal.settings())
-        paths = [each for each in _paths(home) if not learner.bounds.own(each)]
+        paths = [each for each in _paths(home) if not learner.bounds.is_private(each)]
         allowed = _allowed(now, paths)
         assert allowed <= _allowed(learner.current, paths)
         reads = {each for each in allowed if each[0] == "read" and not _startup(now, each[1])}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright import foreground
-from sandwright.bridge.check import given
+from sandwright.bridge.check import decide_call
 from sandwright.bridge.grammar import Refused, compile_grammar, entry_text
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.start import serve
@@ -85,6 +85,6 @@ def shim_eval(
             console.line(f"{name} ({profile}): {entries}")
         return
     try:
-        console.line(shlex.join([words[0], *given(resolved, grammars, words, Path.cwd())]))
+        console.line(shlex.join([words[0], *decide_call(resolved, grammars, words, Path.cwd())]))
     except Refused as refusal:
         raise VerdictError(str(refusal)) from refusal

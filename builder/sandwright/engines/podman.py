@@ -101,7 +101,7 @@ class PodmanEngine(EngineClient):
         try:
             self.ask("images", "--quiet", timeout=_SHORT)
         except CommandFailed as error:
-            raise HostError(f"{self.name} can't be used here: {_reason(error)}") from error
+            raise HostError(f"{self.name} can't be used here: {_failure_reason(error)}") from error
         return version
 
     def inspect_image(self, reference: str) -> EngineImage | None:
@@ -251,6 +251,6 @@ def _see_out(monitor: Path) -> None:
             time.sleep(0.02)
 
 
-def _reason(error: CommandFailed) -> str:
+def _failure_reason(error: CommandFailed) -> str:
     lines = [line for line in error.stderr.splitlines() if line.strip()]
     return lines[-1].strip() if lines else str(error)

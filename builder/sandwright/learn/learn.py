@@ -64,13 +64,13 @@ class Learner:
 
     def learn(self, *, again: bool = True, necessary: bool = False) -> Learned:
         """AccessLog, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
-        first = self._run((), "recording")
+        first = self._record_run((), "recording")
         if first.status:
             self.notify(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
         learned = self.proposed()
         learned.first = first.status
         if again and not first.status:
-            learned = self._tried(learned, first.status)
+            learned = self._try_proposals(learned, first.status)
         if again and necessary and learned.passed:
             self._ablate(learned, first.status)
         return learned
@@ -82,7 +82,7 @@ class Learner:
         seccomp, looks = way or (names[0] if names else None, False)
         return Learned(self._proposal(found, seccomp, looks=looks), found, self.records)
 
-    def _run(self, settings: Sequence[str], what: str) -> RecordedRun:
+    def _record_run(self, settings: Sequence[str], what: str) -> RecordedRun:
         self.notify(f"{what}: {os.path.basename(self.command.argv[0])}")
         made = attempt(self.command, settings, profile.watched(self.current), notify=self.notify)
         self.records.append(made.record)
@@ -93,7 +93,7 @@ class Learner:
         names = profile.candidates(self.current)
         return [(name, looks) for name in names or (None,) for looks in (False, True)]
 
-    def _tried(self, learned: Learned, status: int) -> Learned:
+    def _try_proposals(self, learned: Learned, status: int) -> Learned:
         """Under each proposal in turn, until the command ends as it did when it was recorded."""
         turns = 0
         for way in self._combinations():
@@ -102,15 +102,15 @@ class Learner:
             while learned.proposal != before and turns < MOST_TURNS:
                 turns += 1
                 before = learned.proposal
-                ended = self._run(before.settings(), f"run {turns} under a proposal").status
+                ended = self._record_run(before.settings(), f"run {turns} under a proposal").status
                 if ended == status:
-                    return self._ended(learned, status, turns, passed=True)
+                    return self._finish_learning(learned, status, turns, passed=True)
                 learned = self.proposed(way)
-        learned.repeatable = self._run((), "under the current policy again").status == status
-        return self._ended(learned, status, turns, passed=False)
+        learned.repeatable = self._record_run((), "under the current policy again").status == status
+        return self._finish_learning(learned, status, turns, passed=False)
 
     @staticmethod
-    def _ended(learned: Learned, status: int, turns: int, *, passed: bool) -> Learned:
+    def _finish_learning(learned: Learned, status: int, turns: int, *, passed: bool) -> Learned:
         learned.first, learned.turns, learned.passed = status, turns, passed
         return learned
 
@@ -148,8 +148,8 @@ class Learner:
         proxied = network.mode == "proxy"
         hosts = tuple(self._hosts(found)) if proxied else None
         return Proposal(
-            tuple(self._items(granted)),
-            tuple(self._items(written)),
+            tuple(self._grant_items(granted)),
+            tuple(self._grant_items(written)),
             allow=hosts,
             mode=("proxy" if hosts else "none") if proxied else None,
             localhost=tuple(Item(each, "was connected to") for each in sorted(found.localhost))
@@ -163,10 +163,10 @@ class Learner:
 
     def _with_nothing(self, written: Sequence[PathGrant]) -> ResolvedPolicy:
         """The policy with nothing to read but what programs need to start, and what is written."""
-        nothing = Proposal((), tuple(self._items(written)))
+        nothing = Proposal((), tuple(self._grant_items(written)))
         return resolved(self.command, nothing.settings())
 
-    def _items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
+    def _grant_items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
         for each in grants:
             path_text = spelled(each.path, self.current.facts)
             if path_text is None:
@@ -206,7 +206,7 @@ def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:
 
 def bounds(command: RecordedCommand) -> Bounds:
     """What may be granted to a command. Raise SandwrightError."""
-    return Bounds(resolved(command, ()), _default(command))
+    return Bounds(resolved(command, ()), _default_policy(command))
 
 
 def resolved(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
@@ -214,7 +214,7 @@ def resolved(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolic
     return resolved_with(command.request(settings))
 
 
-def _default(command: RecordedCommand) -> ResolvedPolicy:
+def _default_policy(command: RecordedCommand) -> ResolvedPolicy:
     """The preset `default` alone, in the same project."""
     request = command.request()
     only = MergedPolicy.from_layers([layer(_DEFAULT, file=str(Path(request.policy)))])

@@ -12,8 +12,8 @@ from sandwright.seccomp import abi, profile
 
 def candidates(policy: ResolvedPolicy) -> tuple[str, ...]:
     """The profiles that are no looser than the policy's, the strictest first; none for one from a file."""
-    own = policy.process.seccomp
-    return SECCOMP_PROFILES[: SECCOMP_PROFILES.index(own) + 1] if own in SECCOMP_PROFILES else ()
+    current = policy.process.seccomp
+    return SECCOMP_PROFILES[: SECCOMP_PROFILES.index(current) + 1] if current in SECCOMP_PROFILES else ()
 
 
 def watched(policy: ResolvedPolicy) -> Sequence[int]:
@@ -32,8 +32,8 @@ def watched(policy: ResolvedPolicy) -> Sequence[int]:
 
 def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
     """What calls are called on the policy's host."""
-    known = abi.names(_abi(policy))
-    return sorted(known.get(each, f"number {each}") for each in numbers)
+    syscalls = abi.names(_abi(policy))
+    return sorted(syscalls.get(each, f"number {each}") for each in numbers)
 
 
 def sufficient(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:

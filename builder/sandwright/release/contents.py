@@ -139,21 +139,23 @@ class _Layered:
         try:
             self._layered.apply_whiteouts(layer.removed, layer.emptied)
             for entry, (digests, content) in layer.entries:
-                self._put(entry, digests, content, number)
+                self._add_entry(entry, digests, content, number)
         except ArchiveRefused as refused:
             raise ArchiveRefused(f"layer {number}: {refused}") from None
 
-    def _put(self, entry: TarEntry, digests: Mapping[str, str], content: bytes | None, number: int) -> None:
+    def _add_entry(
+        self, entry: TarEntry, digests: Mapping[str, str], content: bytes | None, number: int
+    ) -> None:
         same = self._layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
-        file = self._file(entry, digests, number, same)
-        kept = content if same is None else self.tree.kept.get(same)
+        file = self._layered_file(entry, digests, number, same)
+        content_kept = content if same is None else self.tree.kept.get(same)
         stored = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
         if file is not None:
             self._files[stored] = file
-        if kept is not None:
-            self.tree.kept[stored] = kept
+        if content_kept is not None:
+            self.tree.kept[stored] = content_kept
 
-    def _file(
+    def _layered_file(
         self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None
     ) -> LayeredFile | None:
         """What a member is, of which a hard link says so by the file at `same`."""

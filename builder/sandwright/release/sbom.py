@@ -77,7 +77,7 @@ def inventory_of(
     debs: Mapping[str, DebFiles],
 ) -> Inventory:
     """The same of an image whose contents were read."""
-    packages = _once(find_packages(contents, locked, debs))
+    packages = _deduplicate_files(find_packages(contents, locked, debs))
     owned = {path for package in packages for path in package.files}
     return Inventory(
         name,
@@ -91,14 +91,14 @@ def inventory_of(
     )
 
 
-def _once(packages: Sequence[Package]) -> list[Package]:
+def _deduplicate_files(packages: Sequence[Package]) -> list[Package]:
     """The packages, no file of which belongs to two: where several bring the same, it is the first's."""
     seen: set[bytes] = set()
     found = []
     for package in packages:
-        own = tuple(path for path in package.files if path not in seen)
-        seen.update(own)
-        found.append(replace(package, files=own))
+        own_files = tuple(path for path in package.files if path not in seen)
+        seen.update(own_files)
+        found.append(replace(package, files=own_files))
     return found
 
 

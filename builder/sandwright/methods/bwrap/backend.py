@@ -122,7 +122,7 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
 
 def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
-    stderr = failed.said
+    stderr = failed.output
     if "No permissions to create new namespace" in stderr or "Creating new namespace failed" in stderr:
         return _namespace_obstacle(host)
     if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:

@@ -69,7 +69,7 @@ READ_ONLY = "{read: [/, $PROJECT], deny: [$PROJECT/hidden]}"
 
 def explained(failed: Failed) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
-    message = failed.said
+    message = failed.output
     if "no Landlock" in message or "has version" in message:
         return "kernel-lacks", message, NEWER
     if "Landlock is off" in message:

@@ -51,6 +51,6 @@ class Seatbelt(Launched):
 
 
 def _explain_failure(failed: Failed) -> tuple[Code, str, str]:
-    if "Operation not permitted" in failed.said and "sandbox" in failed.said:
+    if "Operation not permitted" in failed.output and "sandbox" in failed.output:
         return "container-filter", "this process is in a sandbox already, and Seatbelt does not nest", ""
-    return "not-started", failed.said, ""
+    return "not-started", failed.output, ""

@@ -114,5 +114,5 @@ def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
     if failed is None:
         return Preflight(method, "ready")
     if failed.code != "not-started":
-        return Preflight(method, failed.code, failed.said)
+        return Preflight(method, failed.code, failed.output)
     return Preflight(method, *explain(failed))

@@ -117,7 +117,7 @@ def _walk_tree(directory: Path) -> Iterator[Path]:
 
 
 def _explain_failure(failed: Failed) -> tuple[Code, str, str]:
-    message = failed.said
+    message = failed.output
     if "no namespaces" in message:
         return (
             "container-filter",

@@ -112,7 +112,7 @@ class OuterGvisor(Launched):
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means: the session program has said why in words."""
-        message = failed.said
+        message = failed.output
         if "namespaces" in message or "pivot_root" in message:
             return "container-filter", message, "something around the engine takes away what gVisor needs"
         return self._engine_backend.explained(failed)

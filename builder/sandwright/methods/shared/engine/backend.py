@@ -112,7 +112,7 @@ class EngineBackend(Launched):
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        message = failed.said
+        message = failed.output
         if "cgroup" in message:
             return "cgroups", message, "give the engine a cgroup hierarchy that it can use"
         return "not-started", message, ""

@@ -68,7 +68,7 @@ class Runtime(Launched):
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
-        message = failed.said
+        message = failed.output
         if "cgroups in hybrid mode" in message:
             return "cgroups", "crun refuses control groups of both versions at once", "install runc beside it"
         if "cgroup" in message and (
