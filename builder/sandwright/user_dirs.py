@@ -70,9 +70,9 @@ def runs() -> str:
 
 def downloads(environment: Mapping[str, str]) -> str:
     """The cache of downloads and programs: `$SANDWRIGHT_CACHE`, or below XDG_CACHE_HOME or `~/.cache`."""
-    own, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
-    if own:
-        return os.path.abspath(os.path.expanduser(own))
+    configured, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
+    if configured:
+        return os.path.abspath(os.path.expanduser(configured))
     # The XDG base directory specification says to ignore relative paths.
     return os.path.join(shared if shared.startswith("/") else os.path.expanduser("~/.cache"), NAME)
 
@@ -128,8 +128,8 @@ def remembered() -> dict[str, list[str]]:
 def remember(directories: Mapping[str, Iterable[str]]) -> None:
     """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
     before = remembered()
-    known = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
-    now = {kind: sorted({*known[kind], *paths}) for kind, paths in directories.items()}
+    existing = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
+    now = {kind: sorted({*existing[kind], *paths}) for kind, paths in directories.items()}
     if now != before:
         write(memory(), strictjson.dumps(now))
 

@@ -56,12 +56,12 @@ def may(connection: Connection, namespace: str, verb: str, kind: str, subresourc
     """Whether the cluster lets us do something."""
     version, plural = PLURALS[kind]
     group = version.split("/")[1] if version.startswith("apis/") else ""
-    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    attributes = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
     within = {} if kind in WIDE else {"namespace": namespace}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {**asked, **within}},
+        "spec": {"resourceAttributes": {**attributes, **within}},
     }
     answer = connection.ask("POST", path_of("SelfSubjectAccessReview"), review)
     return field(answer, "status", "allowed") is True

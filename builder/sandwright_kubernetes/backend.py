@@ -108,8 +108,8 @@ class Kubernetes(Launched):
         record = next((each for each in records.read_all() if each.job == name), None)
         if record is None or not record.is_stale:
             raise HostError(f"{leftover} is not recorded, or its run goes on")
-        connection = connect(record.place)
-        if _is_ours(connection, record):
+        connection = connect(record.cluster)
+        if _job_is_ours(connection, record):
             remove_job(connection, record.namespace, record.job)
         record.forget()
 
@@ -129,7 +129,7 @@ class Kubernetes(Launched):
                 connection.ask("DELETE", path)
 
 
-def _is_ours(connection: Connection, record: JobRecord) -> bool:
+def _job_is_ours(connection: Connection, record: JobRecord) -> bool:
     """Whether the Job is there and bears our labels. Raise HostError for another one of its name."""
     try:
         found = connection.ask("GET", path_of("Job", record.namespace, record.job))

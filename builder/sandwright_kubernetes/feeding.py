@@ -45,12 +45,12 @@ def with_input(job: Json) -> Json:
 
 def feed(connection: Connection, pod: str) -> threading.Thread:
     """Begin to send what comes here to the container of the Pod at a path. It ends by itself, or with us."""
-    thread = threading.Thread(target=_send, args=(connection, f"{pod}/attach"), daemon=True)
+    thread = threading.Thread(target=_send_input, args=(connection, f"{pod}/attach"), daemon=True)
     thread.start()
     return thread
 
 
-def _send(connection: Connection, path: str) -> None:
+def _send_input(connection: Connection, path: str) -> None:
     """To the end of the input, or of who reads it. A command that has ended reads nothing any more."""
     query = {"container": "sandbox", "stdin": "true"}
     try:

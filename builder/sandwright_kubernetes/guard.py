@@ -91,14 +91,14 @@ def _proxy_rules(name: str, pod: Json) -> list[FieldRule]:
             "must be a connection to the proxy itself",
         ),
     ]
-    own = {each.field for each in served}
+    served_fields = {each.field for each in served}
     words = json.dumps(container["command"])
     return [
         *identity_rules(selector(name, PROXY), makers, "the controller of Deployments", dry=False),
         *spec_rules({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", **pod}),
         FieldRule("spec.initContainers", "!has(object.spec.initContainers)", "must be absent"),
         FieldRule("spec.containers", "size(object.spec.containers) == 1", "must be one"),
-        *(each for each in container_rules(container, field, at) if each.field not in own),
+        *(each for each in container_rules(container, field, at) if each.field not in served_fields),
         *served,
         FieldRule(
             f"{field}.command",

@@ -39,7 +39,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     seccomp = json_artifact("seccomp.json", pod_filter(policy, gvisor=gvisor), "the filter of system calls")
     profile = f"{PROFILE}{seccomp.digest.removeprefix('sha256:')[:32]}.json"
     cluster = Placed("cluster", name, profile, volume_mounts(policy))
-    resources = list(_resources(policy, cluster, gvisor=gvisor))
+    resources = list(_manifests(policy, cluster, gvisor=gvisor))
     return (
         *resources,
         _kustomization([each.name for each in resources]),
@@ -50,7 +50,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     )
 
 
-def _resources(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iterator[Artifact]:
+def _manifests(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iterator[Artifact]:
     """The objects as they are applied: what closes the network is there before the Pod."""
     name = cluster.name
     yield _manifest(

@@ -72,15 +72,15 @@ def run(directory: Path, argv: Sequence[str]) -> int:
     connection = connect()
     documents = read_manifests(directory)
     if not os.environ.get(REGISTRY):
-        return _run(connection, documents, argv, None)
+        return _run_job(connection, documents, argv, None)
 
     with prepared(directory, documents["job.yaml"]) as transfer:
         if transfer is not None:
             documents["job.yaml"] = transfer.job
-        return _run(connection, documents, argv, transfer)
+        return _run_job(connection, documents, argv, transfer)
 
 
-def _run(
+def _run_job(
     connection: Connection, documents: dict[str, Json], argv: Sequence[str], transfer: ProjectTransfer | None
 ) -> int:
     job = documents["job.yaml"]
@@ -95,11 +95,11 @@ def _run(
     session = os.environ.get(SESSION.name, "") or secrets.token_hex(8)
     name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
     made = with_command(job, argv, name=name, session=session, owner=owner())
-    place = connection.place
-    record = JobRecord(session, name, namespace, place.kubeconfig, place.context, identity())
+    cluster = connection.place
+    record = JobRecord(session, name, namespace, cluster.kubeconfig, cluster.context, identity())
     record.write()
     follow = converse if talks else _fed if fed else JobRun.follow
-    return _watched(JobRun(connection, made), record, transfer, follow)
+    return _run_to_end(JobRun(connection, made), record, transfer, follow)
 
 
 def _may_attach(connection: Connection, namespace: str, otherwise: str) -> bool:
@@ -114,7 +114,7 @@ def _fed(running: JobRun, write: Callable[[bytes], None]) -> None:
     running.follow(write)
 
 
-def _watched(
+def _run_to_end(
     running: JobRun,
     record: JobRecord,
     transfer: ProjectTransfer | None,
@@ -124,14 +124,14 @@ def _watched(
     try:
         running.create()
         running.await_start()
-        follow(running, _write)
+        follow(running, _write_stdout)
         ended = running.end()
         if ended.reason == "OOMKilled":
             notify("it was killed: the memory that the policy gives it was used up")
-        left = transfer.download(running) if transfer is not None else []
-        for line in left:
+        conflicts = transfer.download(running) if transfer is not None else []
+        for line in conflicts:
             notify(line)
-        return ended.status or (REFUSED if left else 0)
+        return ended.status or (REFUSED if conflicts else 0)
     finally:
         for number in _SIGNALS:  # a second Ctrl-C is not to leave the Job
             signal.signal(number, signal.SIG_IGN)
@@ -180,7 +180,7 @@ def notify(line: str) -> None:
     os.write(2, f"sandbox: {message(line)[:_LONGEST]}\n".encode(errors="replace"))
 
 
-def _write(piece: bytes) -> None:
+def _write_stdout(piece: bytes) -> None:
     while piece:
         piece = piece[os.write(1, piece) :]
 
