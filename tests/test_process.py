@@ -118,7 +118,7 @@ def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(writable)
     monkeypatch.setattr(process, "_avoided", [process._never])
     assert process.find("tool") == f"{writable}/tool"
-    process.avoid(lambda path: f"{path}/".startswith(f"{writable}/"))
+    process.avoid_writable(lambda path: f"{path}/".startswith(f"{writable}/"))
     assert process.find("tool") == f"{other}/tool"
     assert process.search_path() == f"{linked}:{other}"
     assert process.run("tool").text == str(other)

@@ -61,7 +61,7 @@ def which(program: str, *, hint: str = "") -> str:
 def find(program: str) -> str | None:
     """The path of a program, or None. Looks where `which` looks, but not where a sandbox can have put it.
 
-    That is below a project (`below_project`), and where `avoid` says.
+    That is below a project (`below_project`), and where `avoid_writable` says.
     """
     if os.sep in program:
         return shutil.which(program)
@@ -94,12 +94,12 @@ def _find_in(program: str, folders: Iterable[str]) -> str | None:
     for folder in folders:
         if shutil.which(program, path=folder):
             spelled, found = f"{folder}/{program}", f"{os.path.realpath(folder)}/{program}"
-            if leads(found, _plantable) and (found == spelled or leads(spelled, below_project)):
+            if real_path(found, _plantable) and (found == spelled or real_path(spelled, below_project)):
                 return found
     return None
 
 
-def avoid(changes: Callable[[str], bool]) -> None:
+def avoid_writable(changes: Callable[[str], bool]) -> None:
     """Take no program from what a sandbox can write, from now on: it could have planted it.
 
     `changes` says of a canonical path whether the sandbox can.
@@ -112,7 +112,7 @@ def search_path() -> str:
 
     They are spelled as they were: `/bin` is a link here, and a directory in an image that gets this PATH.
     """
-    return os.pathsep.join(each for each in _absolute_path_entries() if leads(each, _plantable))
+    return os.pathsep.join(each for each in _absolute_path_entries() if real_path(each, _plantable))
 
 
 def _absolute_path_entries() -> list[str]:
@@ -132,7 +132,7 @@ def below_project(path: str) -> bool:
     return False
 
 
-def leads(path: str, changes: Callable[[str], bool], *, above: str = "") -> str | None:
+def real_path(path: str, changes: Callable[[str], bool], *, above: str = "") -> str | None:
     """Where a path leads; None where `changes` is true of that, or of a link on the way.
 
     It is absolute, or relative to `above`, a path without links.
@@ -167,7 +167,7 @@ def _never(_: str) -> bool:
 
 
 def _plantable(path: str) -> bool:
-    """Whether a sandbox can have written a canonical path: this one (`avoid`), or one of another project."""
+    """Whether a sandbox can have written a path: this one (`avoid_writable`), or another project's."""
     return _avoided[-1](path) or below_project(path)
 
 

@@ -14,7 +14,7 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
@@ -84,7 +84,7 @@ class Kubernetes(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher: it deletes the Job, whose command gets SIGTERM from the cluster."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
         """An Indexed Job."""

@@ -223,7 +223,7 @@ def first(pieces: Iterator[bytes], most: int) -> bytes:
     return bytes(found[:most])
 
 
-def last(pieces: Iterator[bytes], most: int) -> bytes:
+def last_bytes(pieces: Iterator[bytes], most: int) -> bytes:
     """The last `most` bytes of a stream; no more of it is kept."""
     found = b""
     for piece in pieces:

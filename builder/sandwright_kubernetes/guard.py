@@ -38,7 +38,7 @@ def projects_name(name: str) -> str:
     return f"{name}-projects"
 
 
-def guards(name: str, pod: Json, proxy: Json | None) -> list[Json]:
+def admission_policies(name: str, pod: Json, proxy: Json | None) -> list[Json]:
     """The policies of a sandbox's namespaces, each with its binding. `proxy` is the proxy's PodSpec."""
     pods = _policy(name, "pods", pod_rules(pod, selector(name)), _PODS, _not_proxy() if proxy else [])
     entered = [_ONLY_READER if has_project(pod) else _NO_EXEC]

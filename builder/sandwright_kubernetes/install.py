@@ -18,7 +18,7 @@ from sandwright_kubernetes import job
 from sandwright_kubernetes.cel import has_project
 from sandwright_kubernetes.filters import pod_filter
 from sandwright_kubernetes.fleets.objects import fleet_namespace
-from sandwright_kubernetes.guard import PROFILES, guards, projects_name
+from sandwright_kubernetes.guard import PROFILES, admission_policies, projects_name
 from sandwright_kubernetes.naming import labels, sandbox_name, selector
 from sandwright_kubernetes.network import network_policy
 from sandwright_kubernetes.pod import DISK, Placed, pod_spec, uses_gvisor
@@ -77,7 +77,7 @@ def _base_manifests(policy: ResolvedPolicy, placed: Placed, content: str) -> Ite
         yield _install_manifest(file, "as each run applies it", each)
     proxy = next((each for each in around if each["kind"] == "Deployment"), None)
     proxy_pod = proxy["spec"]["template"]["spec"] if proxy is not None else None
-    for each in guards(name, pod, proxy_pod):
+    for each in admission_policies(name, pod, proxy_pod):
         kind = "binding" if each["kind"].endswith("Binding") else "policy"
         part = each["metadata"]["name"].rpartition("-")[2]
         yield _install_manifest(f"admission-{part}-{kind}.yaml", "who may make which Pods", each)

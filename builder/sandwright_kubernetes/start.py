@@ -24,7 +24,7 @@ from sandwright.signalling import identity
 from sandwright.visible import message
 from sandwright_kubernetes import admission
 from sandwright_kubernetes.connection import ApiRefused, Connection, Json, connect
-from sandwright_kubernetes.feeding import feed, is_fed, may_attach, with_input
+from sandwright_kubernetes.feeding import is_fed, may_attach, start_feeding, with_input
 from sandwright_kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright_kubernetes.records import JobRecord, owner
 from sandwright_kubernetes.sync import REGISTRY, RIGHTS
@@ -110,7 +110,7 @@ def _may_attach(connection: Connection, namespace: str, otherwise: str) -> bool:
 
 
 def _fed(running: JobRun, write: Callable[[bytes], None]) -> None:
-    feed(running.connection, running.pod)
+    start_feeding(running.connection, running.pod)
     running.follow(write)
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sandwright.errors import SandwrightError
-from sandwright_kubernetes.connection import ApiRefused, ApiUnreachable, Json, last
+from sandwright_kubernetes.connection import ApiRefused, ApiUnreachable, Json, last_bytes
 from sandwright_kubernetes.jobrun import JobRun
 from sandwright_kubernetes.sync import channels
 
@@ -75,7 +75,7 @@ def converse(running: JobRun, write: Callable[[bytes], None]) -> None:
         running.follow(write)
 
 
-def joined(log: bytes, attached: bytes) -> bytes:
+def join_output(log: bytes, attached: bytes) -> bytes:
     """What a log has, and what came through an attachment: its beginning may be the log's end."""
     most = min(len(log), len(attached), _OVERLAP)
     overlap = next(size for size in range(most, -1, -1) if log.endswith(attached[:size]))
@@ -90,15 +90,15 @@ def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -
         _raw(),
         _typing(streams),
     ):
-        output = showing(streams)
+        output = read_output(streams)
         if first:
             log = _log(running)
-            write(joined(log, _gathered(output)))
+            write(join_output(log, _gathered(output)))
         while data := output.get():
             write(data)
 
 
-def showing(streams: channels.Channels) -> queue.Queue[bytes]:
+def read_output(streams: channels.Channels) -> queue.Queue[bytes]:
     """What the command shows, as it comes; nothing at the end. It is read no faster than it is taken."""
     output: queue.Queue[bytes] = queue.Queue(_WAITING)
     threading.Thread(target=_receive, args=(streams, output), daemon=True).start()
@@ -137,7 +137,7 @@ def _log(running: JobRun) -> bytes:
     """
     try:
         with running.connection.stream(f"{running.pod}/log", silence=_ALIVE, container="sandbox") as pieces:
-            return last(pieces, _BACKLOG).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+            return last_bytes(pieces, _BACKLOG).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     except (ApiRefused, ApiUnreachable):
         return b""
 

@@ -47,7 +47,7 @@ def test_what_a_preflight_finds_is_the_verdict(
     method: str, code: Code, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "backend", lambda row: _Found(row, code))
-    monkeypatch.setattr(registry, "placed", lambda name, _: name)
+    monkeypatch.setattr(registry, "variant_name", lambda name, _: name)
     monkeypatch.setattr(matrix, "prove", _unused)
     proof = matrix._proof(lambda *_: ResolvedPolicy.__new__(ResolvedPolicy), method, collect_host())
     (outcome,) = proof.outcomes

@@ -44,7 +44,9 @@ def search_path(environment: Mapping[str, str], writable: Callable[[str], bool])
 
 
 def _unplanted(directory: str) -> bool:
-    return process.leads(directory, process.below_project) is not None and _is_trusted_directory(directory)
+    return process.real_path(directory, process.below_project) is not None and _is_trusted_directory(
+        directory
+    )
 
 
 def _is_trusted_directory(directory: str) -> bool:

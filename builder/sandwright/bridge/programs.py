@@ -27,7 +27,7 @@ def reach(policy: ResolvedPolicy) -> Reach:
 def _writes(policy: ResolvedPolicy, path: str) -> bool:
     """Whether the sandbox may write a path of the host, by name, where that leads, or a link between."""
     changes = policy.filesystem.tree.changes_host
-    return changes(policy.canonical(path)) or process.leads(path, changes) is None
+    return changes(policy.canonical(path)) or process.real_path(path, changes) is None
 
 
 def _reads(policy: ResolvedPolicy, path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandwright.change.questions import Case, cases
+from sandwright.change.questions import Case, both_policies_cases
 from sandwright.change.settings import SettingChange, changed_settings
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.evaluate.explain.enclosure import NOT_STARTED
@@ -63,7 +63,7 @@ class PolicyDifference:
 def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
     """Compare two policies on one host, under each of some methods. Raise UsageError for an unknown method.
 
-    Both must have the facts of every path of `cases`.
+    Both must have the facts of every path of `both_policies_cases`.
     """
     switched = _switched(old, new)
     names = tuple(dict.fromkeys([*methods, *(name for pair in switched for name in pair)]))
@@ -71,7 +71,7 @@ def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) ->
     found: list[CaseChange] = []
     refused: dict[str, tuple[str, str]] = {}
     silent = set(methods)
-    both_cases = cases((old, new))
+    both_cases = both_policies_cases((old, new))
     for case in both_cases:
         one, other = (
             each.ask(case.question, case.subject, arguments=case.arguments) for each in (before, after)

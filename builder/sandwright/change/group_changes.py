@@ -36,9 +36,9 @@ class ChangeLine:
         return f"{self.what} {', '.join(words)}".strip()
 
 
-def lines(found: PolicyDifference, facts: HostFacts) -> tuple[ChangeLine, ...]:
+def change_lines(found: PolicyDifference, facts: HostFacts) -> tuple[ChangeLine, ...]:
     """All changes as lines: what is wider first, then what is narrower, then the rest."""
-    changes = [_change_line(each, found, facts) for each in folded(found.cases)]
+    changes = [_change_line(each, found, facts) for each in drop_implied(found.cases)]
     for key in (_by_question, _by_subject):
         changes = [*_group_lines(changes, key)]
     changes += [ChangeLine(each.widened, str(each), (), (), "", "", BUILT_IN) for each in found.settings]
@@ -48,7 +48,7 @@ def lines(found: PolicyDifference, facts: HostFacts) -> tuple[ChangeLine, ...]:
 _ORDER = (True, False, None)
 
 
-def folded(changes: Sequence[CaseChange]) -> tuple[CaseChange, ...]:
+def drop_implied(changes: Sequence[CaseChange]) -> tuple[CaseChange, ...]:
     """The changes without those below a path of which the same is told, for the same methods or more."""
     paths = {(each.case.question, each.widened, each.case.subject): each for each in changes}
 

@@ -101,7 +101,7 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     """
     if not revision or not facts.texts:
         return facts
-    path = spelling.expanded(policy.seccomp_file(), facts.variables)
+    path = spelling.expand_path(policy.seccomp_file(), facts.variables)
     top = history.top(Path(facts.project))
     if is_inside(path, facts.project):
         name = f"./{path[len(facts.project) :].lstrip('/')}"

@@ -42,7 +42,7 @@ class Case:
         return f"{self.question} {self.subject}({', '.join(map(hex, self.arguments))})"
 
 
-def cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
+def both_policies_cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
     """Every case, each once. The facts of the policies need not hold the paths (see `paths`)."""
     found = [Case(question, path) for path in paths(policies) for question in _PATH_QUESTIONS]
     found += [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.change.compare import CaseChange, PolicyDifference
-from sandwright.change.group_changes import ChangeLine, lines
+from sandwright.change.group_changes import ChangeLine, change_lines
 from sandwright.change.witness import Witness
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.provenance import PolicySource
@@ -42,7 +42,7 @@ class ChangeReport:
     @property
     def lines(self) -> tuple[ChangeLine, ...]:
         """The changes as they are told."""
-        return lines(self.found, self.facts)
+        return change_lines(self.found, self.facts)
 
     @property
     def summary(self) -> str:

@@ -83,7 +83,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(facts_of: ResolvedPolicy) -> Iterator[Stage]:
+def make_stage(facts_of: ResolvedPolicy) -> Iterator[Stage]:
     """A stage for policies of a host, below the user's own home. Gone at the end. Raise OSError."""
     facts = facts_of.facts
     # Not in the temporary directory, of which sandboxes have one of their own.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from sandwright.change.compare import POLICY, CaseChange, PolicyDifference
 from sandwright.change.policies import PolicyPair
 from sandwright.change.questions import Case
-from sandwright.change.stage import Stage, resolve_staged, staged
+from sandwright.change.stage import Stage, make_stage, resolve_staged
 from sandwright.change.witness import Witness, is_host, judged
 from sandwright.egress import Proxy, proxy
 from sandwright.environment import SESSION
@@ -42,7 +42,7 @@ _OWN = frozenset(("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR"))
 """Variables that launchers need themselves."""
 
 
-def prover(methods: Sequence[str]) -> str:
+def trial_method(methods: Sequence[str]) -> str:
     """The method under which changes are attempted: the first that shows the host's files and starts here.
 
     Raise UsageError where there is none.
@@ -71,7 +71,7 @@ def witnesses(
     attempted = [each for each in found.cases if not {method, POLICY}.isdisjoint(each.methods)]
     if not attempted:
         return ()
-    with staged(real[1]) as stage, contextlib.ExitStack() as stack:
+    with make_stage(real[1]) as stage, contextlib.ExitStack() as stack:
         planted = [
             (moved, real[1].facts.kind(each.case.subject))
             for each in attempted

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright.check.compared import match_text
 from sandwright.check.finding import ImageFinding
-from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expanded
+from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expand_variables
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import collect_host
 from sandwright.progress import SILENT, Progress
@@ -107,7 +107,7 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
     """A bundle that runs the command, over a root that all of them share."""
     config = dict(image.config.get("config") or {})
     variables = environment(config, tests.global_env_vars)
-    argv = tuple(expanded(word, variables) for word in test.argv)
+    argv = tuple(expand_variables(word, variables) for word in test.argv)
     variables |= tests.options.environment() | {each.key: each.value for each in test.env_vars}
     config["Env"] = [f"{key}={value}" for key, value in variables.items()]
     if tests.options.user:

@@ -16,7 +16,7 @@ from sandwright.check.structure import (
     MetadataTest,
     StructureTests,
     environment,
-    expanded,
+    expand_variables,
     relative,
 )
 from sandwright.errors import HostError
@@ -106,7 +106,7 @@ def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]
     if not test.name or not test.path:
         yield from _nameless(test)
         return
-    path = expanded(test.path, variables)
+    path = expand_variables(test.path, variables)
     node = _node_at(tree, path)
     if (node is not None) != test.should_exist:
         yield ImageFinding(RULE, test.name, f"{path} is {'not ' if test.should_exist else ''}there")

@@ -34,7 +34,7 @@ _ELSEWHERE, _LOCKED = "x", ("*", "!")
 """A password's place: it stands in shadow; there is none that fits."""
 
 
-def keeps(path: bytes) -> bool:
+def needs_content(path: bytes) -> bool:
     """Whether this module needs the content of a file."""
     return path in _ACCOUNT_FILES
 

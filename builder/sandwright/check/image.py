@@ -11,7 +11,7 @@ from sandwright.check.commands import run_commands
 from sandwright.check.compared import check_structure
 from sandwright.check.configuration import check_configuration
 from sandwright.check.documents import check_layout, check_manifest
-from sandwright.check.files import check_files, keeps
+from sandwright.check.files import check_files, needs_content
 from sandwright.check.finding import ImageFinding, Waiver, waive
 from sandwright.check.layers import Programs, check_layers
 from sandwright.check.structure import StructureTests
@@ -104,7 +104,7 @@ def _contents(image: Image, tests: Sequence[StructureTests]) -> ImageContents:
     tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
 
     def is_read(path: bytes) -> bool:
-        return keeps(path) or path in tested_paths or any(each.asks(path) for each in tests)
+        return needs_content(path) or path in tested_paths or any(each.asks(path) for each in tests)
 
     contents = read_contents(image, keep=is_read)
     named = [*tested_paths, *(path for path in contents.files if any(each.asks(path) for each in tests))]

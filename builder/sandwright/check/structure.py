@@ -230,14 +230,14 @@ def read_tests(path: Path) -> StructureTests:
 def environment(config: Mapping[str, Any], variables: Sequence[EnvVar]) -> dict[str, str]:
     """The variables of an image's configuration, with those of tests, whose values may name the former."""
     found = dict(each.partition("=")[::2] for each in config.get("Env") or ())
-    return found | {each.key: expanded(each.value, found) for each in variables}
+    return found | {each.key: expand_variables(each.value, found) for each in variables}
 
 
 _SPECIAL = "*#$@!?-0123456789"
 _NAME = re.compile("[A-Za-z0-9_]+")
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
+def expand_variables(text: str, variables: Mapping[str, str]) -> str:
     """A text with `$name` and `${name}` replaced as Go's os.Expand does: by nothing where there is none."""
     made, at = [], 0
     while (dollar := text.find("$", at)) >= 0 and dollar + 1 < len(text):

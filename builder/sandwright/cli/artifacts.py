@@ -87,7 +87,7 @@ def changes(rendered: Rendered, directory: Path) -> Changes:
     )
 
 
-def unrendered(out: Path, methods: Collection[str]) -> list[str]:
+def stray_entries(out: Path, methods: Collection[str]) -> list[str]:
     """What lies beside the directories of methods, in which a launcher would be that nothing compares.
 
     What `init` and `render` write there themselves is none.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from sandwright.change.compare import compare
 from sandwright.change.policies import PolicyPair, read_pair
 from sandwright.change.report import ChangeReport, as_json, as_markdown, as_sarif, as_text
-from sandwright.change.trial import prover, witnesses
+from sandwright.change.trial import trial_method, witnesses
 from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.timelimit import TimeLimitExceeded, time_limit
@@ -77,7 +77,7 @@ def _compare_policies(
     before, after = pair.resolve()
     explained = [name for name in registry.policy_names() if registry.method(name).parts.read_back]
     found = compare(before, after, [*methods] or explained)
-    seen = witnesses(pair, (before, after), found, prover(found.methods)) if prove else ()
+    seen = witnesses(pair, (before, after), found, trial_method(found.methods)) if prove else ()
     return ChangeReport(old, new, found, after.facts, seen)
 
 

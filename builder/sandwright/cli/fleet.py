@@ -92,7 +92,7 @@ def _viewing(followed: FollowedFleet) -> Iterator[FleetView]:
         yield view
 
 
-def ended(outcome: Outcome) -> str:
+def describe_outcome(outcome: Outcome) -> str:
     """How a run ended, in a few words of ours and of the cluster's."""
     attempt = outcome.attempt
     if attempt is None:
@@ -120,7 +120,7 @@ class _Lines:
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         row = one_line(" ".join(words), CELL)
-        notify(f"run {outcome.index}{' ' * bool(row)}{row}: {ended(outcome)}")
+        notify(f"run {outcome.index}{' ' * bool(row)}{row}: {describe_outcome(outcome)}")
 
     def counted(self, counts: Counts) -> None:
         pass

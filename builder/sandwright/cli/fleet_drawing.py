@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sandwright.cli.fleet import CELL, LINE, ended, last_line, one_line
+from sandwright.cli.fleet import CELL, LINE, describe_outcome, last_line, one_line
 from sandwright.methods.fleets import Counts, Outcome
 from sandwright.session.fleet import FleetView, FollowedFleet
 
@@ -41,7 +41,7 @@ class _Drawn:
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
         row = one_line(" ".join(words), CELL)
-        self._last.append((str(outcome.index), row, ended(outcome), last_line(outcome.output)))
+        self._last.append((str(outcome.index), row, describe_outcome(outcome), last_line(outcome.output)))
         self._draw()
 
     def counted(self, counts: Counts) -> None:

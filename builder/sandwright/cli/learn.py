@@ -15,7 +15,7 @@ from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
 from sandwright.session.access_log import AccessLog, lines, read
 from sandwright.session.denials import line as shown
-from sandwright.user_dirs import above
+from sandwright.user_dirs import find_above
 from sandwright.visible import notify
 
 _MOST_LINES = 40
@@ -47,7 +47,7 @@ def learn(
         *set,
         *[each for each in ALLOW_NETWORK if allow_network and each.partition("=")[0] not in named],
     ]
-    file = policy or above("sandbox.yaml")
+    file = policy or find_above("sandbox.yaml")
     command = RecordedCommand(
         tuple(words) or ("true",), file, bool(policy), tuple(preset), tuple(settings), trust_policy, time
     )

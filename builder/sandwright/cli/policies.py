@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console
-from sandwright.cli.artifacts import Changes, changes, content, unrendered
+from sandwright.cli.artifacts import Changes, changes, content, stray_entries
 from sandwright.cli.policy_arguments import load_policy, read_facts, request_for
 from sandwright.cli.trust import require_secrets
 from sandwright.errors import UsageError, VerdictError
@@ -22,7 +22,7 @@ from sandwright.methods import compare, registry
 from sandwright.methods.registry import declaration
 from sandwright.methods.registry import render as render_method
 from sandwright.policy.installation import refuse_changeable, refuse_replaceable
-from sandwright.policy.policy_warnings import remarks
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.schema import policy_schema
 from sandwright.visible import one_line
@@ -65,7 +65,7 @@ def render(
             found.apply()
             _print_changes(found, len(rendered.artifacts))
     if check:
-        stale += unrendered(Path(out), {*resolved.methods, *(method or ())})
+        stale += stray_entries(Path(out), {*resolved.methods, *(method or ())})
     if stale and check:
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
     return checked
@@ -163,7 +163,7 @@ def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     """Warn of settings with less effect than they seem to have, and of Seatbelt for Linux."""
     properties, mounts = registry.properties(method), registry.declaration(method).mounts
     image_root = properties.root == "image"
-    for remark in remarks(policy, LiveHost(), mounts=mounts, image_root=image_root) if here else ():
+    for remark in collect_warnings(policy, LiveHost(), mounts=mounts, image_root=image_root) if here else ():
         console.warn(remark)
     if properties.foreign_paths and properties.system != policy.facts.os:
         console.warn(properties.foreign_paths)

@@ -75,9 +75,9 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     try:
         check(command, values)
         if POLICY in command.options and "policy" not in values and command.name not in RUNNING:
-            from sandwright.user_dirs import above  # noqa: PLC0415 - help and versions ask nothing of the host
+            from sandwright.user_dirs import find_above  # noqa: PLC0415 - help and versions ask nothing of the host
 
-            values = {**values, "policy": above("sandbox.yaml")}
+            values = {**values, "policy": find_above("sandbox.yaml")}
     except SandwrightError as error:
         return _report_usage_error(error, command.name)
     function = function_of(command.name)

@@ -22,7 +22,7 @@ def matching(pattern: str, what: str) -> ValueCheck:
     return ValueCheck(check, {"type": "string", "pattern": f"^(?:{pattern})$"})
 
 
-def between(low: int, high: int) -> ValueCheck:
+def in_range(low: int, high: int) -> ValueCheck:
     """A number in a range, both ends included."""
 
     def check(number: int) -> int:

@@ -18,7 +18,7 @@ from sandwright import process, user_dirs
 from sandwright.egress.log import ProxyDecision, decisions
 from sandwright.egress.proxy_plan import ProxyPlan, SquidAccount
 from sandwright.egress.squid_settings import free_port, own_addresses
-from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
+from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clean_up
 from sandwright.environment import PROXY_PORT
 from sandwright.errors import HostError
 from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, SECCOMP, WORD, nat64
@@ -133,7 +133,7 @@ def _start_supervisor(
             plan, location, None if log is None else str(log.absolute()), patience
         )
         with contextlib.ExitStack() as this:
-            this.callback(clear, directory, settings.log, settings.keep_log)
+            this.callback(clean_up, directory, settings.log, settings.keep_log)
             try:
                 supervisor = this.enter_context(_supervisor(plan, location, settings))
             except HostError as fault:
@@ -167,7 +167,7 @@ def _make_directory(account: SquidAccount | None) -> Path:
     Others can't pass, but for squid's account where that is another.
     """
     base = (
-        user_dirs.passable()
+        user_dirs.accounts_directory()
         if account
         else user_dirs.private(f"{user_dirs.private(user_dirs.runtime())}/egress")
     )

@@ -95,10 +95,10 @@ def main() -> None:
     except (SandwrightError, OSError) as fault:
         _notify(" ".join(str(fault).split()))
     finally:
-        clear(directory, settings.log, settings.keep_log)
+        clean_up(directory, settings.log, settings.keep_log)
 
 
-def clear(directory: Path, log: str, keep_log: str | None) -> None:
+def clean_up(directory: Path, log: str, keep_log: str | None) -> None:
     """Remove what a proxy had on disk, and put its log where it is kept: no link there leads elsewhere."""
     if keep_log is not None:
         partial = Path(f"{keep_log}.part")

@@ -20,7 +20,7 @@ from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.evaluate.isolation import Exposure, exposures
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import explain
-from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action
 from sandwright.policy.uses import RenderFinding
@@ -171,7 +171,7 @@ def _boundary_neighbours(policy: ResolvedPolicy) -> Iterator[str]:
     """Canonical paths, each once: of the boundaries, above and below."""
     found: dict[str, None] = {}
     for spelled in dict.fromkeys(boundary_paths(policy)):
-        path = followed(spelled, policy.facts)[0]
+        path = canonical_with_links(spelled, policy.facts)[0]
         found |= {parent(path): None, path: None, below(path, CHILD): None}
     yield from found
 

@@ -42,7 +42,7 @@ def choose(requested: str = "") -> Chosen:
     if requested:
         return _named_method(requested)
     tried = []
-    for name in registry.proposed(host.os, last_resort=True):
+    for name in registry.default_methods(host.os, last_resort=True):
         found = preflights.known(registry.backend(name), host)
         tried.append(found)
         if found.ready:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sandwright.errors import HostError, RenderError, UsageError
 from sandwright.init.chosen import Chosen, choose
 from sandwright.init.files import create, keep_from_git
-from sandwright.init.project import ProjectFacts, look
+from sandwright.init.project import ProjectFacts, examine_project
 from sandwright.init.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.methods import registry
 from sandwright.outputs import write_output
@@ -70,7 +70,7 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     """
     _refuse_existing(directory)
     _refuse_others(directory / SCHEMA_FILE)
-    project = look(directory)
+    project = examine_project(directory)
     chosen = choose(method)
     notes: list[str] = []
     try:

@@ -61,7 +61,7 @@ class ProjectFacts:
     try_out: tuple[str, ...] = ()
 
 
-def look(directory: Path) -> ProjectFacts:
+def examine_project(directory: Path) -> ProjectFacts:
     """Look at a project. Raise UsageError for what is no directory, or can't be one to sandbox."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory")
@@ -81,9 +81,9 @@ def look(directory: Path) -> ProjectFacts:
     return ProjectFacts(
         languages=tuple(each for each in LANGUAGES if each.name in language_names),
         markers=tuple(sorted({path for path, _ in pairs})),
-        secrets=tuple(path for path in secrets if spellable(path) and path not in shared),
-        shared=tuple(path for path in secrets if spellable(path) and path in shared),
-        strange=tuple(path for path in secrets if not spellable(path)),
+        secrets=tuple(path for path in secrets if can_be_named(path) and path not in shared),
+        shared=tuple(path for path in secrets if can_be_named(path) and path in shared),
+        strange=tuple(path for path in secrets if not can_be_named(path)),
         git=git,
         containers=tuple(sorted(path for path, name in found if languages.is_container_file(name))),
         pipelines=tuple(each for each in PIPELINES if _exists(directory / each[0])),
@@ -104,16 +104,16 @@ def _has_test(directory: Path) -> bool:
     return False
 
 
-def spellable(path: str) -> bool:
+def can_be_named(path: str) -> bool:
     """Whether a policy can name a path of the project, as `$PROJECT/path`."""
     try:
-        checked_path(spelled(path))
+        checked_path(project_path(path))
     except ValueError:
         return False
     return path.isprintable() and all(part not in (".", "..") for part in path.split("/"))
 
 
-def spelled(path: str) -> str:
+def project_path(path: str) -> str:
     """A path of the project as a policy writes it."""
     return "$PROJECT/" + path.replace("$", "$$")
 

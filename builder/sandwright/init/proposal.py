@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.init.languages import Language
-from sandwright.init.project import ProjectFacts, spelled
+from sandwright.init.project import ProjectFacts, project_path
 from sandwright.policy.declaration import Support
 from sandwright.policy.names import CACHES
 
@@ -227,7 +227,7 @@ def _merge_caches(languages: Sequence[Language]) -> dict[str, str]:
 
 
 def _items(paths: Iterator[str] | Sequence[str]) -> Iterator[str]:
-    yield from (f"    - {_scalar(spelled(path))}" for path in paths)
+    yield from (f"    - {_scalar(project_path(path))}" for path in paths)
 
 
 def _scalar(text: str) -> str:

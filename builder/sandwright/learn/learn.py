@@ -11,8 +11,8 @@ from sandwright.inputs import LiveHost
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
 from sandwright.learn.generalise import PathGrant, link_grants, read_grants, write_grants
-from sandwright.learn.needs import Bounds, Needs, needs
-from sandwright.learn.proposal import Item, Proposal, spelled
+from sandwright.learn.needs import Bounds, Needs, measure_needs
+from sandwright.learn.proposal import Item, Proposal, policy_path
 from sandwright.policy.hosts import WEB_PORTS, host_pattern
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
@@ -59,7 +59,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         """Read the policy that is recorded under. Raise SandwrightError."""
-        self.bounds = bounds(self.command)
+        self.bounds = grant_bounds(self.command)
         self.current = self.bounds.current
 
     def learn(self, *, again: bool = True, necessary: bool = False) -> Learned:
@@ -77,14 +77,14 @@ class Learner:
 
     def proposed(self, way: tuple[str | None, bool] | None = None) -> Learned:
         """What the records lead to. `way`: the filter, and whether what was only looked at is granted."""
-        found = needs(self.records, self.bounds)
-        names = profile.sufficient(self.current, profile.call_names(self.current, found.calls))
+        found = measure_needs(self.records, self.bounds)
+        names = profile.sufficient_profiles(self.current, profile.call_names(self.current, found.calls))
         seccomp, looks = way or (names[0] if names else None, False)
         return Learned(self._proposal(found, seccomp, looks=looks), found, self.records)
 
     def _record_run(self, settings: Sequence[str], what: str) -> RecordedRun:
         self.notify(f"{what}: {os.path.basename(self.command.argv[0])}")
-        made = attempt(self.command, settings, profile.watched(self.current), notify=self.notify)
+        made = attempt(self.command, settings, profile.watched_calls(self.current), notify=self.notify)
         self.records.append(made.record)
         return made
 
@@ -164,11 +164,11 @@ class Learner:
     def _with_nothing(self, written: Sequence[PathGrant]) -> ResolvedPolicy:
         """The policy with nothing to read but what programs need to start, and what is written."""
         nothing = Proposal((), tuple(self._grant_items(written)))
-        return resolved(self.command, nothing.settings())
+        return resolve_with(self.command, nothing.settings())
 
     def _grant_items(self, grants: Sequence[PathGrant]) -> Iterator[Item]:
         for each in grants:
-            path_text = spelled(each.path, self.current.facts)
+            path_text = policy_path(each.path, self.current.facts)
             if path_text is None:
                 self.notify("a path was used that no policy can spell; it is not proposed")
             else:
@@ -204,12 +204,12 @@ def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:
     return lambda path: path in links or policy.filesystem.tree.allows("read", path)
 
 
-def bounds(command: RecordedCommand) -> Bounds:
+def grant_bounds(command: RecordedCommand) -> Bounds:
     """What may be granted to a command. Raise SandwrightError."""
-    return Bounds(resolved(command, ()), _default_policy(command))
+    return Bounds(resolve_with(command, ()), _default_policy(command))
 
 
-def resolved(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
+def resolve_with(command: RecordedCommand, settings: Sequence[str]) -> ResolvedPolicy:
     """The command's policy with some settings, on this host. Raise SandwrightError."""
     return resolved_with(command.request(settings))
 

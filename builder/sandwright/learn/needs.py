@@ -76,7 +76,7 @@ class Needs:
     calls: set[int] = field(default_factory=set)
 
 
-def needs(records: Iterable[AccessLog], bounds: Bounds) -> Needs:
+def measure_needs(records: Iterable[AccessLog], bounds: Bounds) -> Needs:
     """What runs needed together."""
     found = Needs()
     for record in records:

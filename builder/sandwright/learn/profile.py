@@ -16,7 +16,7 @@ def candidates(policy: ResolvedPolicy) -> tuple[str, ...]:
     return SECCOMP_PROFILES[: SECCOMP_PROFILES.index(current) + 1] if current in SECCOMP_PROFILES else ()
 
 
-def watched(policy: ResolvedPolicy) -> Sequence[int]:
+def watched_calls(policy: ResolvedPolicy) -> Sequence[int]:
     """Numbers of the calls that the policy's profile allows, and the strictest refuses.
 
     Not those that it refuses by their arguments, which the record hasn't got (every program opens files), nor
@@ -36,7 +36,7 @@ def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
     return sorted(syscalls.get(each, f"number {each}") for each in numbers)
 
 
-def sufficient(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
+def sufficient_profiles(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
     """Of `candidates` those that allow some calls, whatever their arguments are; the loosest always."""
     found = candidates(policy)
     return tuple(each for each in found if set(names) <= profile(each).outright()) or found[-1:]

@@ -129,7 +129,7 @@ def difference(old: str | None, new: str, name: str) -> str:
     return visible("".join(each if each.endswith("\n") else f"{each}\n" for each in lines))
 
 
-def spelled(path: str, facts: HostFacts) -> str | None:
+def policy_path(path: str, facts: HostFacts) -> str | None:
     """A canonical path as a policy writes it; None for one that no policy can name."""
     written = path.replace("$", "$$")
     for name, prefix in (("$PROJECT", facts.project), ("~", facts.home)):

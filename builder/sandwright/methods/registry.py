@@ -73,7 +73,7 @@ def verifiable() -> tuple[str, ...]:
     )
 
 
-def proposed(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
+def default_methods(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
     """The methods to try where a policy names none, the one that needs least first.
 
     `last_resort`: with those that no policy can have without accepting what they lack.
@@ -161,15 +161,15 @@ def expected(name: str) -> dict[str, Answers]:
     return {**find(name)[1].expect(), **_with_parts(name).expect()}
 
 
-def placed(name: str, policy: ResolvedPolicy) -> str:
+def variant_name(name: str, policy: ResolvedPolicy) -> str:
     """The name of what runs a policy's method: the variant that `gvisor.engine` asks for, or itself."""
     variants, engine = method(name).variants.items(), policy.gvisor_engine
     return next((variant for variant, each in variants if each.engine == engine != "none"), name)
 
 
-def tried(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
-    """What may run a policy's method, in the order in which it is tried: `placed`, and what is instead."""
-    first = placed(name, policy)
+def method_candidates(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
+    """What may run a policy's method, in the order in which it is tried: `variant_name`, then fallbacks."""
+    first = variant_name(name, policy)
     others = (variant for variant, each in method(name).variants.items() if each.fallback)
     return (first, *others) if first == name else (first,)
 

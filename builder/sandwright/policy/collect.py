@@ -23,7 +23,7 @@ from sandwright.policy.git_repositories import Repositories
 from sandwright.policy.git_worktree import linked_worktree
 from sandwright.policy.hidden import hidden_of_host, hidden_paths
 from sandwright.policy.installation import ask_installation, writable_parts
-from sandwright.policy.live_entries import LiveEntries, look
+from sandwright.policy.live_entries import LiveEntries, look_up
 from sandwright.policy.machine_facts import machine_facts, network_devices
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.own_directories import account_home, with_own_directories
@@ -92,7 +92,7 @@ def collect(
         *_policy_paths(policy, facts),
         *_protected_paths(policy, facts),
     ):
-        look(path, facts)
+        look_up(path, facts)
     return entries.recorded(facts)
 
 
@@ -129,10 +129,10 @@ def _project_directory(policy: MergedPolicy) -> Path:
 def _with_repositories(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> HostFacts:
     """The facts with repositories in writable directories, and what else there names programs."""
     roots, homes = _searched_roots(policy, facts), [follow(home, facts)[0] for home in facts.homes]
-    work = nested.searched(roots, homes)
+    work = nested.searched_roots(roots, homes)
     others = [path for path in roots if path not in work]
     git = Repositories([*roots, *nested.repositories(policy.settings, work, inputs)], facts.home, inputs)
-    found = nested.existing(policy.settings, work, others, inputs)
+    found = nested.existing_protected(policy.settings, work, others, inputs)
     return replace(facts, autorun=found, git_directories=git.directories, git_files=git.files)
 
 
@@ -143,7 +143,7 @@ def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:
     paths = tuple(path for path in (found.directory, found.common) if path)
     candidates = [f"{path}{name}" for path in paths for name in ("", "/worktrees", "/modules", "/index")]
     for path in candidates:
-        look(path, facts)
+        look_up(path, facts)
     return replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
 
 
@@ -212,7 +212,7 @@ def _recorded_texts(
     found = bundle_text(policy.settings, environment, inputs, uid=facts.uid)
     file = policy.seccomp_file()
     try:
-        path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
+        path = follow(spelling.expand_path(file, facts.variables), facts)[0] if file else ""
     except ValueError:
         return found  # resolving the policy says so, with its place
     raw = inputs.content(path, MAX_TEXT) if path else None
@@ -231,7 +231,7 @@ def _policy_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     spelled += [(other, None) for text, _ in spelled for other in spelling.in_home(text, facts.account_home)]
     for text, _ in spelled:
         try:
-            found.append(spelling.expanded(text, facts.variables))
+            found.append(spelling.expand_path(text, facts.variables))
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found
@@ -254,7 +254,7 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
     found = []
     for item in policy.settings.items(f"filesystem.{kind}"):
         try:
-            found.append(follow(spelling.expanded(item.value, facts.variables), facts)[0])
+            found.append(follow(spelling.expand_path(item.value, facts.variables), facts)[0])
         except ValueError:
             continue  # resolving the policy says so, with its place
     return found

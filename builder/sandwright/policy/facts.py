@@ -92,7 +92,7 @@ class RecordedEntries(dict[str, HostEntry]):
 
 def is_known(path: str, entries: Mapping[str, HostEntry], absent: Collection[str]) -> bool:
     """Whether a recording says what is at a path: also nothing, below what is absent or no directory."""
-    if path in absent or path in entries or is_process(path) or spelling.undecodable(path):
+    if path in absent or path in entries or is_process(path) or spelling.has_undecodable_bytes(path):
         return True
     above = path.rpartition("/")[0] or "/"
     if path == above or (above in entries and entries[above].kind == "directory"):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import followed
+from sandwright.policy.paths import canonical_with_links
 from sandwright.resources import data_json
 
 NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
@@ -28,7 +28,7 @@ def hidden_of_host() -> Mapping[str, str]:
 def network_devices(facts: HostFacts) -> list[str]:
     """The directories that describe physical network devices: links in /sys/class/net lead into them."""
     links = (path for path in facts.entries if path.startswith(f"{NETWORK[0]}/"))
-    found = {followed(path, facts)[0].rpartition("/")[0] for path in links}
+    found = {canonical_with_links(path, facts)[0].rpartition("/")[0] for path in links}
     return sorted(path for path in found if path.endswith("/net") and path not in NETWORK)
 
 

@@ -24,8 +24,8 @@ from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import ancestors, followed, is_inside
-from sandwright.policy.reserved import granting
+from sandwright.policy.paths import ancestors, canonical_with_links, is_inside
+from sandwright.policy.reserved import granting_rules
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.resources import Room, data_path
@@ -77,7 +77,7 @@ def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]
     roots = tuple(writable)
     found: dict[str, str] = {}
     for location in directories():
-        path, links = followed(location, facts)
+        path, links = canonical_with_links(location, facts)
         if any(is_inside(each, root) for each in (path, *links) for root in roots):
             found.setdefault(path, location)
     return tuple(location for path, location in found.items() if found.keys().isdisjoint(ancestors(path)))
@@ -118,9 +118,9 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     for name, file in _loaded_modules():
         folder, _, base = file.rpartition("/")
         if folder not in folders_of:
-            folders_of[folder] = process.leads(folder, tree.changes_host)
+            folders_of[folder] = process.real_path(folder, tree.changes_host)
         above = folders_of[folder]
-        if process.leads(base if above else file, tree.changes_host, above=above or "") is None:
+        if process.real_path(base if above else file, tree.changes_host, above=above or "") is None:
             raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
 
 
@@ -140,7 +140,7 @@ def refuse_replaceable(policy: ResolvedPolicy, declaration: Declaration, directo
     if not declaration.enforces:
         return
     open_ = _changeable(_absolute_path(directory), tree.changes_host)
-    if not open_ and granting(policy.filesystem.rules, policy.facts).changes_host(path):
+    if not open_ and granting_rules(policy.filesystem.rules, policy.facts).changes_host(path):
         rule = tree.deciding(path)[0]
         feature = "protect" if rule.origin == "protected" else _HOLDING.get(rule.kind, "write")
         open_ = declaration.of(f"filesystem.{feature}").level == "cannot"
@@ -250,4 +250,4 @@ def _absolute_path(path: str) -> str:
 
 
 def _changeable(path: str, changes: Callable[[str], bool]) -> bool:
-    return process.leads(path, changes) is None
+    return process.real_path(path, changes) is None

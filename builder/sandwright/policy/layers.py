@@ -128,7 +128,7 @@ def seccomp_file(settings: MergedSettings) -> str:
     return name if name.startswith(("/", "~", "$")) else ""
 
 
-def base(layers: Sequence[Layer]) -> tuple[str, ...]:
+def base_presets(layers: Sequence[Layer]) -> tuple[str, ...]:
     """The presets that some layers start from: those of the last one that says, else `default`."""
     extended = [layer.policy.extends for layer in layers if layer.policy.extends is not None]
     return extended[-1] if extended else ("default",)

@@ -42,7 +42,7 @@ def is_preset(policy: ResolvedPolicy, name: str) -> bool:
     return policy.source(f"resources.{name}").layer.startswith("preset ")
 
 
-def lowered(policy: ResolvedPolicy) -> list[str]:
+def lowered_limits(policy: ResolvedPolicy) -> list[str]:
     """Settings that lower the limits of presets to what a proof can run into."""
     return [
         f"resources.{name}={value}"

@@ -22,7 +22,7 @@ from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.provenance import PolicySource
-from sandwright.policy.retired_keys import renamed
+from sandwright.policy.retired_keys import rename_keys
 from sandwright.questions import is_placeholder
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
@@ -237,7 +237,7 @@ def _preset_layer(name: str, *, kind: LayerKind) -> Layer:
 def _decode_layer(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) -> Layer:
     parsed = parsed if parsed.data is not None else replace(parsed, data={})
     _refuse_later_version(parsed)
-    parsed, retired, both = renamed(parsed)
+    parsed, retired, both = rename_keys(parsed)
     problems = [*both, *_nulls(parsed), *_contradictions(parsed)]
     try:
         policy = decode(PolicyFile, parsed, context=tuple(methods))

@@ -26,7 +26,7 @@ for _each in NAMES:
         _METADATA.setdefault(_each.metadata or _each.path, []).append(_each.path)
 
 
-def searched(roots: Iterable[str], homes: Collection[str]) -> list[str]:
+def searched_roots(roots: Iterable[str], homes: Collection[str]) -> list[str]:
     """Of writable directories those that hold work: not a home, nor what it is in, nor what it hides."""
     return [
         path
@@ -47,7 +47,7 @@ def repositories(settings: MergedSettings, roots: Iterable[str], inputs: LiveHos
     return [path.removesuffix("/.git") for path in found if path.endswith("/.git")]
 
 
-def existing(
+def existing_protected(
     settings: MergedSettings, roots: Iterable[str], others: Iterable[str], inputs: LiveHost
 ) -> tuple[str, ...]:
     """The paths that are protected since something is there: below `roots`, and at the top of `others`.
@@ -98,7 +98,7 @@ def _protected_names(settings: MergedSettings) -> list[Sourced[str]]:
 def protections(
     settings: MergedSettings, found: Iterable[str], excepted: Collection[tuple[str, int]]
 ) -> Iterator[Protection]:
-    """What protects the paths of `existing`; `excepted` are paths with the rank of the layer that lifts them.
+    """What protects the paths of `existing_protected`, but for `excepted`: paths with the rank of the lifter.
 
     Each is a name of the layer that protects it: of the one that protects anything, for names of the table.
     """

@@ -38,7 +38,7 @@ def with_own_directories(
         hidden = tuple(f"{path}/{name}" for path in reserved for name in ("sessions", "run"))
         trusted = (*trusted_directories(environ), *trusted_files(environ))
         return replace(facts, reserved_hidden=hidden, reserved_readonly=reserved, trusted=trusted)
-    for directory in user_dirs.hidden():
+    for directory in user_dirs.hidden_directories():
         with contextlib.suppress(HostError):
             user_dirs.private(directory)
         entries.forget(directory)
@@ -63,7 +63,9 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
     home, remembered = facts.account_home, _remembered(inputs) if account else {}
     return replace(
         facts,
-        reserved_hidden=_unique_directories(user_dirs.hidden(), remembered.get("hidden", ()), home, HIDDEN),
+        reserved_hidden=_unique_directories(
+            user_dirs.hidden_directories(), remembered.get("hidden", ()), home, HIDDEN
+        ),
         reserved_readonly=_unique_directories(
             user_dirs.readonly(), remembered.get("readonly", ()), home, READONLY
         ),
@@ -78,7 +80,7 @@ def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     inputs.content(user_dirs.memory())
     return {
         kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
-        for kind, paths in user_dirs.remembered().items()
+        for kind, paths in user_dirs.remembered_directories().items()
     }
 
 

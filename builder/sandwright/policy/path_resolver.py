@@ -10,7 +10,7 @@ from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
-from sandwright.policy.paths import below, follow, followed, is_inside, same_name
+from sandwright.policy.paths import below, canonical_with_links, follow, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults, PolicySource, Sourced
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
 from sandwright.policy.startup import PATHS
@@ -81,16 +81,16 @@ class PathResolver:
             used = spelling.environment_names(text.value) & self._secrets
             if used:
                 raise ValueError(f"{', '.join(sorted(used))} holds a secret of a shim; no path may show it")
-            path = spelling.expanded(text.value, self._values)
+            path = spelling.expand_path(text.value, self._values)
         except ValueError as error:
             self._faults.add(text.source, str(error))
             return None
         try:
-            placed, links = followed(path, self.facts) if lenient else self._follow_links(path)
+            placed, links = canonical_with_links(path, self.facts) if lenient else self._follow_links(path)
         except ValueError as error:
             self._faults.add(text.source, str(error))
             return None
-        if spelling.undecodable(placed):
+        if spelling.has_undecodable_bytes(placed):
             self._faults.add(text.source, f"leads to {placed!r}, which is not valid UTF-8")
             return None
         return placed, links
@@ -179,10 +179,10 @@ class PathResolver:
         if not key.startswith("/") or GOOGLE_KEY in self._secrets:
             return
         try:
-            path, links = follow(spelling.expanded(f"${{{GOOGLE_KEY}}}", self._values), self.facts)
+            path, links = follow(spelling.expand_path(f"${{{GOOGLE_KEY}}}", self._values), self.facts)
         except ValueError:
             return  # nothing that could be opened by this name
-        if self.facts.kind(path) == "file" and not spelling.undecodable(path):
+        if self.facts.kind(path) == "file" and not spelling.has_undecodable_bytes(path):
             through = tuple(where for where, _ in links)
             yield PathRule(path, "deny", "cloud", source, f"${{{GOOGLE_KEY}}}", "Google Cloud", through)
 
@@ -318,7 +318,7 @@ def _refuse_exceptions(
             faults.add(exception.source, f"{exception.path} is protected {who}")
 
 
-def guarded(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
+def protected_rules(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
     """The protected paths that exist, and those that links lead to, as rules: links are resolved.
 
     A `.git` that is a file is one too: whoever writes it chooses which hooks run.
@@ -337,7 +337,7 @@ def guarded(protections: Iterable[Protection], facts: HostFacts) -> Iterator[Pat
                 yield PathRule(below(root, ".git"), "readonly", "protected", git.source, ".git")
             for name in protection.names:
                 spelled = below(root, name.value)
-                path, through = followed(spelled, facts)
+                path, through = canonical_with_links(spelled, facts)
                 lifted_here = not protection.exceptions.isdisjoint((path, spelled))
                 if not lifted_here and (through or facts.kind(path) is not None):
                     yield PathRule(path, "readonly", "protected", name.source, name.value, "", through)

@@ -12,7 +12,7 @@ from sandwright.policy.rules import PathRule
 from sandwright.visible import one_line
 
 
-def remarks(
+def collect_warnings(
     policy: ResolvedPolicy, inputs: LiveHost, *, mounts: bool, image_root: bool = False
 ) -> tuple[str, ...]:
     """A line for each grant without effect, each about Git, and each restricted file with several names.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import STATE_KEYS, HostFacts
 from sandwright.policy.links import through_replaceable
-from sandwright.policy.paths import ancestors, depth, followed, is_inside, same_name
+from sandwright.policy.paths import ancestors, canonical_with_links, depth, is_inside, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults
 from sandwright.policy.rules import PathRule, PathRules
 
@@ -80,14 +80,16 @@ def _ungranted(rule: PathRule) -> str:
     return "where sandwright keeps what decides over sandboxes: no policy can grant it"
 
 
-def granting(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
+def granting_rules(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
     """The grants among rules, without what takes something away again, which a policy may accept."""
     return PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
 
 
-def unheld(rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration) -> Iterator[str]:
+def open_reserved_paths(
+    rules: Sequence[PathRule], facts: HostFacts, declaration: Declaration
+) -> Iterator[str]:
     """A line for each reserved path that a method leaves open under a policy's rules."""
-    grants = granting(rules, facts)
+    grants = granting_rules(rules, facts)
     found = reserved_rules(facts) if declaration.enforces else ()
     closed = sorted(found, key=lambda rule: depth(rule.path))  # one line for a directory and what is in it
     yield from _unheld_links(closed, grants, declaration)
@@ -121,7 +123,7 @@ def _required_features(rule: PathRule, grants: PathRules, facts: HostFacts) -> I
         return
     yield "filesystem.deny-inside" if rule.kind == "deny" else "filesystem.readonly"
     if facts.kind(rule.path) is None:
-        inside = is_inside(rule.path, followed(facts.project, facts)[0])
+        inside = is_inside(rule.path, canonical_with_links(facts.project, facts)[0])
         yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
 
 
@@ -137,7 +139,7 @@ def _open_path_message(rule: PathRule, grants: PathRules, method: str, reason: s
 
 
 def _reserved_rule(directory: str, kind: str, why: str, facts: HostFacts) -> PathRule:
-    path, through = followed(directory, facts)
+    path, through = canonical_with_links(directory, facts)
     return PathRule(
         path, "deny" if kind == "deny" else "readonly", "policy", BUILT_IN, directory, why, through
     )

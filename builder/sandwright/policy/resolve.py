@@ -10,17 +10,17 @@ from sandwright.policy import git_protection, git_worktree, hosts, spelling, val
 from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
-from sandwright.policy.links import grant_faults, replaceable
+from sandwright.policy.links import grant_faults, replaceable_links
 from sandwright.policy.path_limits import check_paths, check_sockets
 from sandwright.policy.path_resolver import (
     PathResolver,
     engine_faults,
-    guarded,
     lost_writes,
+    protected_rules,
     protections,
     with_exceptions,
 )
-from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
+from sandwright.policy.paths import ancestors, canonical, canonical_with_links, depth, same_name
 from sandwright.policy.provenance import BUILT_IN, Faults, Sourced
 from sandwright.policy.reserved import reserved_faults, reserved_rules, rules_in_force
 from sandwright.policy.resolved import (
@@ -129,7 +129,7 @@ def _filesystem(
     startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected = tuple(guarded(names, facts))
+    protected = tuple(protected_rules(names, facts))
     policy_files = tuple(
         _own_files(files, facts.closed())
     )  # this checkout may be elsewhere than the recorded one
@@ -151,7 +151,7 @@ def _filesystem(
         protected=tuple(rule for rule in protected if facts.kind(rule.path) is not None),
         protections=names,
         unprotected=unprotected,
-        links=tuple(replaceable((*rules, *protected, *policy_files, *closed), tree)),
+        links=tuple(replaceable_links((*rules, *protected, *policy_files, *closed), tree)),
         tmp=tmp.value,
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,
@@ -199,7 +199,7 @@ def _worktree_rules(
 def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
     """Rules that keep the policy's own files read-only."""
     for file in files:
-        path, through = followed(file, facts)
+        path, through = canonical_with_links(file, facts)
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
@@ -242,7 +242,7 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
     taken: tuple[str, ...] = ()
     placed = resolver.canonical_path(seccomp) if name.startswith(("/", "~", "$")) else None
     if placed:
-        taken = (spelling.expanded(name, resolver.facts.variables),)
+        taken = (spelling.expand_path(name, resolver.facts.variables),)
         name = placed[0]
     return Process(sandbox_root=bool(settings.value("process.sandbox_root")), seccomp=name), taken
 
@@ -253,7 +253,7 @@ def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[
     return EnvironmentRules(
         passed=tuple(dict.fromkeys(item.value for item in settings.items("environment.pass"))),
         set={
-            name: spelling.substituted(item.value, variables)
+            name: spelling.substitute(item.value, variables)
             for name, item in sorted(entries.items())
             if item.value is not None
         },

@@ -37,7 +37,7 @@ class Renamed(NamedTuple):
     faults: tuple[Problem, ...]
 
 
-def renamed(document: Document) -> Renamed:
+def rename_keys(document: Document) -> Renamed:
     """Give keys and features their new names, each value with the position that it has."""
     warnings: list[Problem] = []
     faults: list[Problem] = []

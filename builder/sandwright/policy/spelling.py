@@ -50,7 +50,7 @@ class Variable:
 def checked_path(text: str) -> str:
     """`text` when it is a path that a policy may name. Raise ValueError that says why it isn't.
 
-    What depends on the host (values of variables, lengths after expansion) is checked by `expanded`.
+    What depends on the host (values of variables, lengths after expansion) is checked by `expand_path`.
     """
     pieces = parsed(text)
     first = pieces[0]
@@ -83,7 +83,7 @@ def environment_names(text: str) -> frozenset[str]:
     )
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
+def expand_path(text: str, values: Mapping[str, str]) -> str:
     """The path that `text` stands for: absolute, without `.`, `//` or a `/` at its end, links not resolved.
 
     `values` holds the variables. Raise ValueError for one that is missing or no absolute path, for `..`, and
@@ -105,8 +105,8 @@ def in_home(text: str, home: str) -> Iterator[str]:
             yield home.replace("$", "$$") + rest
 
 
-def substituted(text: str, values: Mapping[str, str]) -> str:
-    """`text` with its variables replaced; it need not be a path. Raise ValueError like `expanded`."""
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """`text` with its variables replaced; it need not be a path. Raise ValueError like `expand_path`."""
     return "".join(
         piece if isinstance(piece, str) else _variable_value(piece, values) for piece in _parse_pieces(text)
     )
@@ -136,7 +136,7 @@ def plain(text: str) -> str:
         return ""
 
 
-def undecodable(text: str) -> bool:
+def has_undecodable_bytes(text: str) -> bool:
     """Whether a text from the host holds bytes that are no UTF-8, which Python shows as surrogates."""
     return _SURROGATE.search(text) is not None
 
@@ -207,7 +207,7 @@ def _refuse_impossible(text: str) -> None:
         raise ValueError("is empty")
     if "\0" in text:
         raise ValueError("holds a NUL character")
-    if undecodable(text):
+    if has_undecodable_bytes(text):
         raise ValueError("is not valid UTF-8")
     if ".." in text.split("/"):
         raise ValueError(f"{quoted(text)} holds '..', which means another place once a link is involved")

@@ -15,12 +15,12 @@ from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.limits import left_out
 from sandwright.policy.links import through_replaceable
 from sandwright.policy.names import FEATURES
-from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
 from sandwright.policy.provenance import PolicySource
-from sandwright.policy.reserved import unheld
+from sandwright.policy.reserved import open_reserved_paths
 from sandwright.policy.resolved import AcceptedGap, ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.policy.spelling import expanded
+from sandwright.policy.spelling import expand_path
 
 MAX_LINKS_TOLD = 5
 """Links that are named where a policy is refused for them."""
@@ -92,13 +92,13 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
             else:
                 refused.append(_unsupported_message(method, use, support))
     advice = [_suggest_alternatives(method)] if refused else []
-    open_ = unheld(policy.filesystem.rules, policy.facts, declaration)
+    open_ = open_reserved_paths(policy.filesystem.rules, policy.facts, declaration)
     if found := [*refused, *advice, *open_]:
         raise RenderError(*found)
     return tuple(findings)
 
 
-def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
+def absent_restrictions(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
     """The denied and read-only paths that don't exist and that somebody inside could create.
 
     Not where a file is in the way of a directory that they need.
@@ -115,7 +115,7 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
     )
 
 
-def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
+def unprotected_names(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
     """The protected paths that don't exist and that somebody inside could make, and who protects them.
 
     What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
@@ -129,7 +129,7 @@ def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
             if facts.kind(root) == "directory" and root not in outside:
                 for name in protection.names:
                     spelled = below(root, name.value)
-                    path = followed(spelled, facts)[0]
+                    path = canonical_with_links(spelled, facts)[0]
                     lifted = not protection.exceptions.isdisjoint((path, spelled))
                     if lifted or facts.kind(path) is not None:
                         continue
@@ -147,7 +147,7 @@ def appearing(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[str]
     missing = (path for path in restricted if facts.kind(path) is None)
     inside = tuple(f"{path}/" for path in covered)
     seen: dict[str, bool] = {}
-    for path in dict.fromkeys([*missing, *(path for path, _ in unguarded(policy))]):
+    for path in dict.fromkeys([*missing, *(path for path, _ in unprotected_names(policy))]):
         if path in covered or path.startswith(inside):
             continue
         parent = path.rpartition("/")[0] or "/"
@@ -175,7 +175,7 @@ def denied_names(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[t
 def _written_path(rule: PathRule, policy: ResolvedPolicy) -> str:
     """The path as the policy writes it; where it can't be read again, what it led to."""
     try:
-        return expanded(rule.written, policy.facts.variables)
+        return expand_path(rule.written, policy.facts.variables)
     except ValueError:
         return rule.path
 
@@ -220,13 +220,13 @@ def _filesystem_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         if rule.kind == "deny" and files.tree.changes_host(rule.path.rpartition("/")[0] or "/"):
             yield Use("filesystem.deny-inside", f"deny {rule.written or rule.path}", rule.source)
     yield Use("filesystem.attributes", "filesystem.read", policy.source("filesystem.read"))
-    for rule in absent(policy):
+    for rule in absent_restrictions(policy):
         suffix = "" if is_inside(rule.path, project) else "-elsewhere"
         yield Use(f"filesystem.absent{suffix}", f"{rule.kind} {rule.written}", rule.source)
     for protection in files.protections:
         for name in protection.names:
             yield Use("filesystem.protect", f"protect {name.value}", name.source)
-    for path, source in unguarded(policy):
+    for path, source in unprotected_names(policy):
         if not is_inside(path, project):
             yield Use("filesystem.protect-elsewhere", f"protect {path}", source)
             break

@@ -121,7 +121,7 @@ def pattern_covers(pattern: str, name: str) -> bool:
     return name == pattern
 
 
-def covering(patterns: Container[str], name: str) -> Iterator[str]:
+def covering_patterns(patterns: Container[str], name: str) -> Iterator[str]:
     """Those of many patterns that cover a name, the most specific first."""
     prefixes = (f"{name[:end]}*" for end in range(len(name), -1, -1))
     return (each for each in (name, *prefixes) if each in patterns)

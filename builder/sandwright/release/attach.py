@@ -38,7 +38,7 @@ class AttachedDocument:
         return f"{self.artifact_type} {self.manifest}"
 
 
-def attached(
+def attached_documents(
     repository: Repository, subject: str, types: Collection[str]
 ) -> tuple[list[AttachedDocument], int]:
     """The documents of these types that are attached to a manifest, and how many others are.

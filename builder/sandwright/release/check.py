@@ -22,7 +22,7 @@ from sandwright.registry.failure import NotFound, RegistryError
 from sandwright.registry.pull import pull_pinned
 from sandwright.registry.repository import Repository
 from sandwright.release import evidence, provenance, sources, statement
-from sandwright.release.attach import LARGEST_BUNDLE, attached, fetch
+from sandwright.release.attach import LARGEST_BUNDLE, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
@@ -263,7 +263,7 @@ class _Check:
 
     def _signed_statements(self, digest: str, kind: str) -> list[InTotoStatement]:
         """The statements of a kind about a manifest that the key has signed. Raise NotSigned for none."""
-        there, others = attached(self._repository, digest, {BUNDLE})
+        there, others = attached_documents(self._repository, digest, {BUNDLE})
         found, reasons = [], []
         for each in there:
             where = f"{self._name}: {each}"
@@ -296,7 +296,7 @@ class _Check:
         there = [
             each
             for subject in dict.fromkeys(each.attached_to for each in made.documents)
-            for each in attached(self._repository, self._check_within(subject), DOCUMENT_TYPES)[0]
+            for each in attached_documents(self._repository, self._check_within(subject), DOCUMENT_TYPES)[0]
         ]
         contents = {}
         for named in made.documents:

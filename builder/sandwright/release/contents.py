@@ -49,7 +49,7 @@ class ImageContents:
     tree: FileTree
 
 
-def nothing(_path: bytes) -> bool:
+def keep_nothing(_path: bytes) -> bool:
     """Keep no file's content."""
     return False
 
@@ -58,7 +58,7 @@ def read_contents(
     image: Image,
     *,
     algorithms: Sequence[str] = ("sha256",),
-    keep: Callable[[bytes], bool] = nothing,
+    keep: Callable[[bytes], bool] = keep_nothing,
 ) -> ImageContents:
     """Read all layers of an image, two at a time, each compared with its digest and diff_id.
 
@@ -94,7 +94,7 @@ def _read_layer(
         if pieces is not None and entry.size > LARGEST_KEPT:
             reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
         held.take(0 if pieces is None else entry.size)
-        digests = hashed(reader.chunks(), algorithms, pieces)
+        digests = hash_stream(reader.chunks(), algorithms, pieces)
         return digests, None if pieces is None else b"".join(pieces)
 
     with layer.archive(DEFAULT, lambda _: None) as archive:
@@ -104,7 +104,7 @@ def _read_layer(
         return read_layer(reader, read, held)
 
 
-def hashed(
+def hash_stream(
     chunks: Iterator[bytes], algorithms: Sequence[str], copy: list[bytes] | None = None
 ) -> dict[str, str]:
     """The digests of what passes, by algorithm; `copy` gets it."""
@@ -168,5 +168,5 @@ class _Layered:
                 raise ArchiveRefused(what)
             return LayeredFile(before.kind, before.size, before.digests, before.link, number)
         if entry.kind is not EntryKind.FILE:
-            digests = hashed(iter((entry.link,)), self._algorithms)
+            digests = hash_stream(iter((entry.link,)), self._algorithms)
         return LayeredFile(entry.kind, entry.size, digests, entry.link, number)

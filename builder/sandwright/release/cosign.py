@@ -61,7 +61,9 @@ class MissingEvidence:
         return f"{self.subject.digest.replace(':', '-', 1)}.{'att' if self.claim else 'sig'}"
 
 
-def lacking(repository: Repository, release: Release, verifier: object) -> tuple[MissingEvidence, ...]:
+def missing_evidence(
+    repository: Repository, release: Release, verifier: object
+) -> tuple[MissingEvidence, ...]:
     """What the registry lacks of them that a key has signed; nothing where no key signs."""
     if not isinstance(verifier, PublicKey):
         return ()

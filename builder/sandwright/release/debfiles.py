@@ -18,7 +18,7 @@ from sandwright.image.cache import Cache
 from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.lock import LockedPackage
 from sandwright.outputs import disk_errors
-from sandwright.release.contents import hashed
+from sandwright.release.contents import hash_stream
 from sandwright.release.licences import Licence, debian_licence
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.store import write_atomically
@@ -75,7 +75,7 @@ def _from_package(package: LockedPackage, path: Path) -> DebFiles:
         for entry in opened.data:
             if entry.kind is EntryKind.FILE:
                 pieces: list[bytes] | None = [] if entry.path == copyright_path else None
-                files[entry.path] = hashed(opened.data.chunks(), ("sha256",), pieces)["sha256"]
+                files[entry.path] = hash_stream(opened.data.chunks(), ("sha256",), pieces)["sha256"]
                 text = b"".join(pieces) if pieces is not None else text
             elif entry.kind is EntryKind.SYMLINK:
                 files[entry.path] = hashlib.sha256(entry.link).hexdigest()

@@ -62,7 +62,7 @@ class _Claim:
     files: dict[bytes, tuple[str, str] | None] = field(default_factory=dict)
 
 
-def keeps(path: bytes) -> bool:
+def needs_content(path: bytes) -> bool:
     """Whether the content of a file is needed to tell what packages an image has."""
     if path in (STATUS, *APK, *_RELEASES):
         return True

@@ -20,9 +20,9 @@ from sandwright.registry.reference import check_tag
 from sandwright.registry.referrer import push_referrer
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
-from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached, fetch
+from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier, has_keyid
-from sandwright.release.cosign import MissingEvidence, lacking, sign
+from sandwright.release.cosign import MissingEvidence, missing_evidence, sign
 from sandwright.release.provenance import sha256
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import DOCUMENT_TYPES, Release, ReleaseDocument, ReleaseStatement
@@ -103,7 +103,7 @@ def make_plan(
         tuple(_missing_blobs(repository, release)),
         tuple(each for each in release.documents if not _has_whole(repository, there, each)),
         tuple(_unsigned(repository, release, there, verifier)),
-        lacking(repository, release, verifier),
+        missing_evidence(repository, release, verifier),
         tuple(
             (tag, now) for tag in dict.fromkeys(tags) if (now := repository.head(tag)) != release.root.digest
         ),
@@ -167,7 +167,7 @@ def read_back(
             raise WrongContent(f"{repository}: {document.name}: its content {found.content.digest} is gone")
     for claim, subject in _unsigned(repository, release, there, verifier):
         raise IntegrityError(f"{repository}: {claim.name} of {subject.digest} was attached, and is not there")
-    for each in lacking(repository, release, verifier):
+    for each in missing_evidence(repository, release, verifier):
         raise IntegrityError(f"{repository}: {each.name} of {each.subject.digest} is not there")
 
 
@@ -187,7 +187,7 @@ def _attached_documents(repository: Repository, release: Release) -> list[Attach
     """What is attached to the image and each of its platforms."""
     found = []
     for subject in (release.root, *release.manifests.values()):
-        found += attached(repository, subject.digest, {BUNDLE, *DOCUMENT_TYPES})[0]
+        found += attached_documents(repository, subject.digest, {BUNDLE, *DOCUMENT_TYPES})[0]
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.image import lock
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.debfiles import DebFiles
-from sandwright.release.packages import Package, algorithms, find_packages, keeps, system
+from sandwright.release.packages import Package, algorithms, find_packages, needs_content, system
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
 
@@ -65,7 +65,7 @@ def take_inventory(
     Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
     and lock disagree.
     """
-    contents = read_contents(image, algorithms=algorithms(locked), keep=keeps)
+    contents = read_contents(image, algorithms=algorithms(locked), keep=needs_content)
     return inventory_of(name, image, contents, locked, debs or {})
 
 

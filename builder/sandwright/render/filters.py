@@ -25,7 +25,7 @@ from sandwright.seccomp import (
 )
 from sandwright.seccomp.abi import BOTH, NATIVE, Architecture, numbers
 from sandwright.seccomp.action import ENOSYS, ActionKind
-from sandwright.seccomp.adapt import asking, in_order, own_unix, without_unix
+from sandwright.seccomp.adapt import in_order, own_unix, with_notifications, without_unix
 from sandwright.seccomp.document import kernel_version
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile, SeccompRule
 from sandwright.seccomp.resolve import for_machine, resolve
@@ -63,7 +63,7 @@ def asking_filter(
         return None
     arch = architecture(policy)
     chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps)
-    return oci_json(asking(chosen)), compile_profile(chosen, arch=arch)
+    return oci_json(with_notifications(chosen)), compile_profile(chosen, arch=arch)
 
 
 def gvisor_filter(policy: ResolvedPolicy, *, host_sockets: bool, caps: Collection[str] = ()) -> Json:

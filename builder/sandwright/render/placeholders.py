@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import ancestors, below, followed, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import file_in_the_way
@@ -60,7 +60,7 @@ def placeholders(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tup
     return tuple(found[path] for path in sorted(found.keys() - inner))
 
 
-def ignored(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
+def ignored_directories(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
     """The directories, outside of Git's, in which a `.gitignore` lies inside, so that Git passes over them.
 
     Else `git clean -d` and `git stash -u` try to remove them (tried with Git 2.39).
@@ -126,7 +126,7 @@ def _of_root(policy: ResolvedPolicy, root: str) -> Iterator[Placeholder]:
     )
     git = below(root, ".git")
     for name in names:
-        path = followed(below(root, name), facts)[0]
+        path = canonical_with_links(below(root, name), facts)[0]
         rule = _protecting_rule(policy, path)
         if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
             yield _placeholder_for(facts, path, rule, None)
@@ -153,7 +153,7 @@ def _protected_below(policy: ResolvedPolicy) -> Iterator[PathRule]:
         names = {name.value.rpartition("/")[0]: name.value for name in protection.names if "/" in name.value}
         for root in protection.roots:
             for name in names.values():
-                path = followed(below(root, name), policy.facts)[0]
+                path = canonical_with_links(below(root, name), policy.facts)[0]
                 rule = policy.filesystem.tree.deciding(path)[:1]
                 if rule and rule[0].origin == "protected":
                     yield rule[0]

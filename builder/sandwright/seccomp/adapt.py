@@ -13,7 +13,7 @@ from sandwright.seccomp.model import (
     ComparisonOperator,
     SeccompProfile,
     SeccompRule,
-    masked,
+    masked_comparison,
 )
 from sandwright.seccomp.resolve import resolve
 
@@ -34,13 +34,13 @@ HIDDEN = ("socketcall", "io_uring_setup")
 """Calls that make sockets whose family no filter sees: i386's, and io_uring's IORING_OP_SOCKET (Linux
 5.19)."""
 
-_UNIX = masked(0, AF_UNIX)
+_UNIX = masked_comparison(0, AF_UNIX)
 
 
 def _no_datagrams(name: str) -> tuple[SeccompRule, ...]:
     """Refusals of socketpair(2) or socket(2)."""
     comment = "Datagrams, by which sockets of the host would be reached."
-    conditions = ((_UNIX, masked(1, kind, TYPE_MASK)) for kind in DATAGRAMS)
+    conditions = ((_UNIX, masked_comparison(1, kind, TYPE_MASK)) for kind in DATAGRAMS)
     return tuple(SeccompRule((name,), EPERM, when, comment=comment) for when in conditions)
 
 
@@ -98,12 +98,12 @@ NEW_LISTENER = 1 << 3
 """SECCOMP_FILTER_FLAG_NEW_LISTENER (linux/seccomp.h)."""
 
 
-def asking(profile: SeccompProfile) -> SeccompProfile:
+def with_notifications(profile: SeccompProfile) -> SeccompProfile:
     """A profile of the catalogue whose refusals ask a listener, but for ENOSYS, by which programs go on.
 
     Nobody gets a listener of a newer filter: that is EBUSY, as the kernel says while there is another.
     """
-    flag = masked(1, 0, NEW_LISTENER), masked(1, NEW_LISTENER, NEW_LISTENER)
+    flag = masked_comparison(1, 0, NEW_LISTENER), masked_comparison(1, NEW_LISTENER, NEW_LISTENER)
     busy = Action(ActionKind.ERRNO, 16)
     rules: list[SeccompRule] = []
     for rule in profile.rules:
@@ -133,7 +133,7 @@ def without_families(profile: SeccompProfile, families: Iterable[int], reason: s
             rules.append(rule)
         elif family not in refused:
             refused.add(family)
-            rules.append(replace(rule, action=EPERM, when=(masked(0, family),), comment=reason))
+            rules.append(replace(rule, action=EPERM, when=(masked_comparison(0, family),), comment=reason))
     return replace(profile, rules=tuple(rules))
 
 

@@ -21,7 +21,7 @@ from sandwright.seccomp.model import (
     ComparisonOperator,
     SeccompProfile,
     SeccompRule,
-    masked,
+    masked_comparison,
 )
 
 DEFAULT = ENOSYS
@@ -47,7 +47,7 @@ def comparison(
     if not values or (len(values) > 1 and not negated):
         raise ValueError(f"argument {argument}: give one value, or those it must not have")
     if not negated:
-        return masked(argument, values[0], mask)
+        return masked_comparison(argument, values[0], mask)
     made = ArgumentComparison(argument, ComparisonOperator.NONE_OF, tuple(values), mask)
     made.patterns()
     return made

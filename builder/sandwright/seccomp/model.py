@@ -79,7 +79,7 @@ class ArgumentComparison:
         return (Pattern(self.mask, self.value),)
 
 
-def masked(argument: int, value: int, mask: int = U32) -> ArgumentComparison:
+def masked_comparison(argument: int, value: int, mask: int = U32) -> ArgumentComparison:
     """An argument that is one value under a mask, by default that of an int."""
     return ArgumentComparison(argument, ComparisonOperator.MASKED_EQ, (value,), mask)
 

@@ -52,7 +52,7 @@ def leftovers() -> list[Leftover]:
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(going_on)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
-    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.nameless()]
+    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.unowned_directories()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(bridges_directory(os.environ))]
     found += _records()
     return [each for each in found if not each.session or state.liveness_of(each.session) == "ended"]

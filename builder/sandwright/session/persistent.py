@@ -51,7 +51,7 @@ def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool
             )
             if root:
                 try:
-                    path = spelling.expanded(item.value, values)
+                    path = spelling.expand_path(item.value, values)
                 except ValueError:
                     continue  # resolving the policy says so, with its place
                 yield values[root], path, is_file and bool(PurePosixPath(path).suffix)

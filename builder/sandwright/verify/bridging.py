@@ -26,7 +26,7 @@ from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, a
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
-from sandwright.verify.sandbox import LIMIT, RenderedSandbox, await_end, unanswered
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox, await_end, why_unanswered
 from sandwright.verify.subject import ProofSubject, step
 from sandwright.verify.tokens import NAME, Bridged, token_answer
 from sandwright.verify.verdict import Verdict
@@ -49,7 +49,7 @@ class Bridging:
         return self.bridged.tokens.needle.encode()
 
 
-def bridging(case: Bridging) -> Iterator[ProbeOutcome]:
+def prove_bridge(case: Bridging) -> Iterator[ProbeOutcome]:
     """The verdicts, from two starts of the sandbox, the second one without a bridge."""
     method, probes, later = case.subject.method, list(_alive_probes(case)), _dead_bridge_probe(case)
     with _talking(case.sandbox) as talk:
@@ -63,7 +63,7 @@ def bridging(case: Bridging) -> Iterator[ProbeOutcome]:
     yield _required(case)
 
 
-def untried(method: str, reason: str) -> ProbeOutcome:
+def skipped_bridge(method: str, reason: str) -> ProbeOutcome:
     """The two-token proof as a skip: what the policy says keeps a sandbox from any bridge."""
     return ProbeOutcome(
         probe="secrets/two-tokens",
@@ -169,7 +169,7 @@ class _Talk:
         if status is not None and not self._ended:
             there = select.select([self._stderr], [], [], 0)[0]
             output = os.read(self._stderr.fileno(), 1 << 14) if there else b""
-            self._ended = unanswered(status, output.decode(errors="replace"))
+            self._ended = why_unanswered(status, output.decode(errors="replace"))
         return self._ended
 
     def ask(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> list[ProbeAnswer]:
@@ -189,7 +189,7 @@ class _Talk:
             if not more:
                 await_end(self._poll)
                 break
-        why = self.ended() or unanswered(None, "", limit)
+        why = self.ended() or why_unanswered(None, "", limit)
         return [each if each.kind != "none" else ProbeAnswer("none", why) for each in found]
 
 

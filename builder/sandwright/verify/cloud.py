@@ -57,15 +57,15 @@ def home(fixture: Fixture) -> Home:
     return made
 
 
-def cases(
+def cloud_cases(
     planted_home: Home,
 ) -> Iterator[tuple[str, tuple[Path, ...], Callable[[ProofSubject, Home], Sequence[Probe]]]]:
     """What `credentials.cloud` says, what may be read besides, and the probes of it."""
-    yield "readonly", (planted_home.path / CLUSTER,), opened
-    yield "none", (planted_home.path,), closed
+    yield "readonly", (planted_home.path / CLUSTER,), cloud_readable_probes
+    yield "none", (planted_home.path,), cloud_denied_probes
 
 
-def opened(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
+def cloud_readable_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
     """The probes where the policy says `cloud: readonly`, and lists the configuration of a cluster."""
     return [
         _probe(
@@ -84,7 +84,7 @@ def opened(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
     ]
 
 
-def closed(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
+def cloud_denied_probes(subject: ProofSubject, planted_home: Home) -> Sequence[Probe]:
     """The probes where it says `cloud: none`, which is the default."""
     control = ProbeStep(
         attempt("read", planted_home.path / "plain"), "works", value=subject.fixture.plain.encode()

@@ -52,32 +52,36 @@ def verify_policy(
         return here(more, project=project)
 
     methods = matrix.methods(requested) if requested else _own_methods(resolve(()), request)
-    methods = methods if requested == "all" else taken(resolve(()), methods)
+    methods = methods if requested == "all" else with_fallbacks(resolve(()), methods)
     report = matrix.verify(
         resolve, methods, policy=_policy_label(request), progress=progress, work=resolve_at if work else None
     )
     report = replace(report, origin=origin(layers, request))
-    return report, () if requested == "all" else methods if requested else decisive(resolve(()), methods)
+    return report, () if requested == "all" else methods if requested else methods_to_prove(
+        resolve(()), methods
+    )
 
 
-def decisive(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
+def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
     """Of a policy's methods those that have to be proved: with `methods` the one that `run` takes here."""
     if len(policy.methods) < 2:
         return tuple(methods)
     host = collect_host()
     for name in policy.methods:
-        for candidate in registry.tried(name, policy):
+        for candidate in registry.method_candidates(name, policy):
             if preflights.known(registry.backend(candidate), host).ready:
-                return (name if candidate == registry.placed(name, policy) else candidate,)
+                return (name if candidate == registry.variant_name(name, policy) else candidate,)
     return tuple(methods)
 
 
-def taken(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
+def with_fallbacks(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
     """The same methods, each with the form that `run` takes here where the method itself doesn't start."""
     host = collect_host()
 
     def one(name: str) -> str:
-        first, *others = registry.tried(name, policy) if name in registry.policy_names() else (name,)
+        first, *others = (
+            registry.method_candidates(name, policy) if name in registry.policy_names() else (name,)
+        )
         if not others or preflights.known(registry.backend(first), host).ready:
             return name
         ready = (each for each in others if preflights.known(registry.backend(each), host).ready)

@@ -48,7 +48,7 @@ def expected(claim: str, method: str) -> Expected:
     return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
 
 
-def listed(claim: str) -> Expected:
+def default_expectation(claim: str) -> Expected:
     """What a claim expects where no method says otherwise. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
     return Expected(claim, row.feature, row.about, tuple(row.answers.split()), like=row.like)

@@ -99,7 +99,7 @@ class Fixture:
 
 
 @contextmanager
-def planted(parent: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
+def plant_fixture(parent: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
     """Plant everything in a new directory, with a copy of the probe program. Gone at the end.
 
     `parent` is the directory that it is made in; absent, the one of temporary files. `inside` is the

@@ -61,7 +61,7 @@ class Provision:
 
 
 @contextlib.contextmanager
-def provided(
+def provide(
     method: str, policy: ResolvedPolicy, fixture: Fixture, *, programs: HostPrograms = NO_PROGRAMS
 ) -> Iterator[Provision]:
     """What a method needs to be started with this policy, for the length of a `with`.

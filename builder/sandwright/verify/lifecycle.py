@@ -30,10 +30,10 @@ from sandwright.questions import is_placeholder
 from sandwright.runtime.probe.protocol import answers, attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
-from sandwright.verify.outer import outer
+from sandwright.verify.outer import outer_outcomes
 from sandwright.verify.probe import Family
 from sandwright.verify.runs import START, Runs
-from sandwright.verify.sandbox import RenderedSandbox, await_end, unanswered
+from sandwright.verify.sandbox import RenderedSandbox, await_end, why_unanswered
 from sandwright.verify.verdict import Verdict
 
 SETTLED = 1.0
@@ -58,7 +58,7 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     yield from _ending_outcomes(runs)
     yield _ghosts(runs, before)
     if runs.subject.properties.outer_container and runs.subject.policy.gvisor_engine != "none":
-        yield from outer(runs)
+        yield from outer_outcomes(runs)
 
 
 COMMAND_RUNS = (
@@ -179,7 +179,7 @@ def _signal_outcomes(runs: Runs, name: str, number: signal.Signals) -> Iterator[
         assert started.stdout is not None
         mark = runs.subject.fixture.write / f"alive-{uuid.uuid4().hex}"
         alive = _alive(started.stdin, started.stdout, mark, started.poll)
-        why = "" if alive else unanswered(started.poll(), _read_available(started.stderr), START)
+        why = "" if alive else why_unanswered(started.poll(), _read_available(started.stderr), START)
         if name == "killed":
             yield _argument_outcome(runs, why=why)
         with contextlib.suppress(ProcessLookupError):

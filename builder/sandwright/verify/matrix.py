@@ -109,7 +109,7 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | 
     properties = module.properties
     if properties.simulated_by and host.os != properties.system:
         return _rendered(method, lambda: simulate.simulate(resolve, method))
-    row = registry.placed(method, resolve(())) if variant == method else method
+    row = registry.variant_name(method, resolve(())) if variant == method else method
     found = registry.backend(row).preflight(host)
     if not found.ready:
         return _not_attempted(
@@ -144,13 +144,13 @@ def _in_container(
     resolve: Resolve, method: str, variant: str, engine: str, work: ProveWork | None
 ) -> MethodProof:
     """The proof of a method in a container of an engine, under the name that was asked for."""
-    proof = _with_work(prove(around(resolve, engine), variant), work, [f"gvisor.engine={engine}"])
+    proof = _with_work(prove(in_engine(resolve, engine), variant), work, [f"gvisor.engine={engine}"])
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     notes = (f"{method}: gVisor in a container of {engine}", *proof.notes)
     return MethodProof(method, outcomes, notes, proof.weaker)
 
 
-def around(resolve: Resolve, engine: str) -> Resolve:
+def in_engine(resolve: Resolve, engine: str) -> Resolve:
     """The same in a container of an engine."""
 
     def resolved(settings: Sequence[str], *other: Callable[[MachineFacts], MachineFacts]) -> ResolvedPolicy:

@@ -55,7 +55,7 @@ class _Seen:
         return self.engine.exec(self.name, "/bin/busybox", *words, timeout=_ASKING)
 
 
-def outer(runs: Runs) -> Iterator[ProbeOutcome]:
+def outer_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on the container, while a sandbox runs in it."""
     sandbox = runs.sandbox
     argv = sandbox.argv(("sleep", "600"))

@@ -14,27 +14,27 @@ from sandwright.methods import registry
 from sandwright.methods.contract import RemoteCanary
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.limits import lowered, with_kept_limits
+from sandwright.policy.limits import lowered_limits, with_kept_limits
 from sandwright.policy.live_entries import observe
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.runtime.probe.protocol import ProbeAnswer
-from sandwright.verify.bridging import Bridging, bridging, untried
+from sandwright.verify.bridging import Bridging, prove_bridge, skipped_bridge
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import cases, home
-from sandwright.verify.fixture import Fixture, planted
+from sandwright.verify.cloud import cloud_cases, home
+from sandwright.verify.fixture import Fixture, plant_fixture
 from sandwright.verify.host_process import host_process
-from sandwright.verify.image import provided
+from sandwright.verify.image import provide
 from sandwright.verify.lifecycle import lifecycle
-from sandwright.verify.listeners import listening
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.runs import Runs
 from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, is_native, materialize
 from sandwright.verify.subject import Canaries, ProofSubject, canaries
-from sandwright.verify.tokens import Bridged, bridged, tokens
+from sandwright.verify.tokens import Bridged, start_bridge, tokens
 from sandwright.verify.tokens import settings as shim_settings
 from sandwright.verify.verdict import Verdict
 
@@ -79,14 +79,16 @@ def prove(
     """
     declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
-        fixture = stack.enter_context(planted(inside=declaration.of("filesystem.readonly").level != "cannot"))
+        fixture = stack.enter_context(
+            plant_fixture(inside=declaration.of("filesystem.readonly").level != "cannot")
+        )
         if registry.properties(method).copies_project:
             resolve = at_fixture(resolve, fixture)
             runs, secrets = False, False
-        listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
-        provision = stack.enter_context(provided(method, resolve(()), fixture))
+        listeners = stack.enter_context(canary_listeners(fixture.read, fixture.write, fixture.word))
+        provision = stack.enter_context(provide(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]
-        if lower := lowered(with_kept_limits(resolve(settings), declaration)):
+        if lower := lowered_limits(with_kept_limits(resolve(settings), declaration)):
             settings += lower
         whole = resolve(settings)
         policy = with_kept_limits(whole, declaration)
@@ -188,7 +190,7 @@ def _start_bridge(
     resolve: Resolve, settings: Sequence[str], fixture: Fixture
 ) -> contextlib.AbstractContextManager[Bridged]:
     """A bridge for the policy's own shims and the planted one."""
-    return bridged(resolve([*settings, *shim_settings()]), fixture, tokens())
+    return start_bridge(resolve([*settings, *shim_settings()]), fixture, tokens())
 
 
 def _bridging(
@@ -201,12 +203,14 @@ def _bridging(
     with contextlib.ExitStack() as stack:
         try:
             shim_policy = policy()
-            bridge = started_bridge or stack.enter_context(bridged(shim_policy, subject.fixture, tokens()))
+            bridge = started_bridge or stack.enter_context(
+                start_bridge(shim_policy, subject.fixture, tokens())
+            )
             sandbox = rendered("bridged", shim_policy, bridge)
         except (RenderError, UsageError, ToolMissing) as error:
-            yield untried(subject.method, str(error))
+            yield skipped_bridge(subject.method, str(error))
             return
-        yield from bridging(Bridging(replace(subject, policy=shim_policy), sandbox, bridge))
+        yield from prove_bridge(Bridging(replace(subject, policy=shim_policy), sandbox, bridge))
 
 
 def _cloud(
@@ -214,7 +218,7 @@ def _cloud(
 ) -> Iterator[ProbeOutcome]:
     """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
     planted_home = home(subject.fixture)
-    for mode, read, made in cases(planted_home):
+    for mode, read, made in cloud_cases(planted_home):
         words = [*subject.fixture.settings(*read), *settings, f"credentials.cloud={mode}"]
         policy = resolve(words, planted_home.seen)
         probes = made(replace(subject, policy=policy), planted_home)

@@ -18,9 +18,9 @@ from sandwright.methods import registry
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import cases, home
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.listeners import listening
+from sandwright.verify.cloud import cloud_cases, home
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.prove import MethodProof, Resolve, Weaken, findings
@@ -80,13 +80,13 @@ def _macos_path(path: str) -> str:
 
 def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> MethodProof:
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
-    with planted() as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
+    with plant_fixture() as fixture, canary_listeners(fixture.read, fixture.write, fixture.word) as listeners:
         policy = resolve(fixture.settings(), as_macos)
         subject = ProofSubject(method, policy, fixture, listeners, Canaries(), host_process=os.getpid())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
         outcomes = [*_outcomes(subject, probes, weaken)]
         planted_home = home(fixture)
-        for mode, read, made in cases(planted_home):
+        for mode, read, made in cloud_cases(planted_home):
             words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
             other = replace(subject, policy=resolve(words, lambda facts: as_macos(planted_home.seen(facts))))
             outcomes += _outcomes(other, made(other, planted_home), weaken)

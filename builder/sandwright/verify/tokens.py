@@ -96,7 +96,7 @@ class Bridged:
 
 
 @contextlib.contextmanager
-def bridged(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -> Iterator[Bridged]:
+def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -> Iterator[Bridged]:
     """Run a bridge for a policy's shims, all of them with planted programs and canaries for secrets.
 
     No program and no secret of the host's is used. Raise what `serve` raises.

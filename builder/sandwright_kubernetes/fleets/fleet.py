@@ -13,7 +13,7 @@ from sandwright.methods.fleets import FleetWatcher, Outcome
 from sandwright_kubernetes.admission import FIELD_MANAGER, NothingRan, check_same
 from sandwright_kubernetes.connection import PATIENCE, ApiRefused, ApiUnreachable, Connection, first
 from sandwright_kubernetes.fleets.records import FleetRecord
-from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting
+from sandwright_kubernetes.fleets.tally import SeenPod, Tally, waiting_reasons
 from sandwright_kubernetes.fleets.watching import Change, Watched, list_all, watching, with_query
 from sandwright_kubernetes.jobrun import REMOVE_LIMIT
 from sandwright_kubernetes.objects import differences, field, path_of, rows, text
@@ -236,7 +236,7 @@ class _Following:
         fleet = self._fleet
         query = {**fleet.pods(running=True).query, "limit": "5"}
         pods = fleet.connection.ask("GET", with_query(fleet.pods().path, query))
-        for each in dict.fromkeys((*waiting(rows(pods, "items")), *self._job_warnings())):
+        for each in dict.fromkeys((*waiting_reasons(rows(pods, "items")), *self._job_warnings())):
             if each not in self._said:
                 self._said.add(each)
                 self._watcher.noted(f"no run goes on: {each}")

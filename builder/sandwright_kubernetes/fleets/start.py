@@ -90,7 +90,7 @@ def _check_rights(connection: Connection, job: Json, order: FleetOrder) -> None:
     lacking = [
         f"{verb} {kind.lower()}s"
         for verb, kind in needed
-        if not admission.may(connection, namespace, verb, kind)
+        if not admission.is_allowed(connection, namespace, verb, kind)
     ]
     if lacking:
         raise NothingRan(f"in the namespace {namespace} we may not: {', '.join(lacking)}")

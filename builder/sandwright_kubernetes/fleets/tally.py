@@ -170,7 +170,7 @@ def _seconds(began: str, ended: str) -> int | None:
         return None
 
 
-def waiting(pods: list[Json]) -> Iterator[str]:
+def waiting_reasons(pods: list[Json]) -> Iterator[str]:
     """Why Pods don't run, in the cluster's words."""
     for pod in pods:
         statuses = rows(pod, "status", "containerStatuses")

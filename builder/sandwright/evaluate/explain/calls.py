@@ -108,7 +108,7 @@ def unfiltered(file: str) -> Calls:
     return answer
 
 
-def none(reason: str) -> Calls:
+def no_filter(reason: str) -> Calls:
     """The answers where there is no filter."""
 
     def answer(_asked: Asked, _arch: str) -> MethodVerdict:

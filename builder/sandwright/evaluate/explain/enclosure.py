@@ -13,7 +13,7 @@ from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.values import covering
+from sandwright.policy.values import covering_patterns
 from sandwright.render.mounts import Mount, MountPlan, Root
 
 if TYPE_CHECKING:  # it renders templates, whose engine takes 20 ms to import
@@ -39,10 +39,10 @@ class Passing:
 
     def verdict(self, name: str) -> MethodVerdict:
         """Whether a variable of the host reaches the program."""
-        for pattern in covering(self.never, name):
+        for pattern in covering_patterns(self.never, name):
             because = f"{pattern} is never passed on"
             return MethodVerdict(allowed=False, because=because, position=self.never[pattern])
-        for pattern in covering(self.passed, name):
+        for pattern in covering_patterns(self.passed, name):
             because = f"{pattern} is passed on"
             return MethodVerdict(allowed=True, because=because, position=self.passed[pattern])
         return MethodVerdict(allowed=False, because="no pattern passes it on")

@@ -62,11 +62,11 @@ def _line_number(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def passing(rows: dict[str, list[Words]]) -> Passing:
+def passed_variables(rows: dict[str, list[Words]]) -> Passing:
     """Which variables of the host are passed on, and which never."""
     return Passing(dict(rows["passed"][0]), dict(rows["never"][0]))
 
 
-def named(rows: dict[str, list[Words]], name: str) -> dict[str, ArtifactPosition]:
+def first_words(rows: dict[str, list[Words]], name: str) -> dict[str, ArtifactPosition]:
     """The first words of rows."""
     return dict(row[0] for row in rows[name])

@@ -73,8 +73,8 @@ def read_alcless(rendered: Rendered, policy: ResolvedPolicy) -> AccountCopy:
         project,
         _excluded_paths(rows["hidden"], project),
         _excluded_paths(rows["kept"], project),
-        variables.passing(rows),
-        variables.named(rows, "settings"),
+        variables.passed_variables(rows),
+        variables.first_words(rows, "settings"),
     )
 
 

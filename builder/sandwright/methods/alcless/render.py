@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from sandwright.methods.user.render import digest_of
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import writable_directories
@@ -71,7 +71,9 @@ def _patterns(policy: ResolvedPolicy, project: str, kinds: tuple[str, ...]) -> I
 
 def _unguarded(policy: ResolvedPolicy, project: str) -> Iterator[str]:
     """The protected names that don't exist yet, and so must not come back."""
-    yield from (_rsync_pattern(path, project) for path, _ in unguarded(policy) if is_inside(path, project))
+    yield from (
+        _rsync_pattern(path, project) for path, _ in unprotected_names(policy) if is_inside(path, project)
+    )
 
 
 def _rsync_pattern(path: str, project: str) -> str:

@@ -15,7 +15,7 @@ from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.shared.launched import LAUNCHER, Launched, signalled, status_numbers
+from sandwright.methods.shared.launched import LAUNCHER, Launched, signal_all, status_numbers
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
@@ -55,12 +55,12 @@ class Bwrap(Launched):
                 self.name, "program-missing", "bwrap is not installed", get and f"get it with: {get}"
             )
         return judged(
-            self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explained(failed, host)
+            self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explain_failure(failed, host)
         )
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Those that wait for ever to be let go, as all that could do it was killed at once.
@@ -120,7 +120,7 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
     return pipe and int(flags, 8) & os.O_ACCMODE == os.O_RDWR
 
 
-def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
+def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
     stderr = failed.output
     if "No permissions to create new namespace" in stderr or "Creating new namespace failed" in stderr:

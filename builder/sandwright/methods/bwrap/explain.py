@@ -10,7 +10,7 @@ from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import ALL, Isolation, refuse_unknown
 from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
-from sandwright.methods.bwrap.render import COVERED, GITIGNORE
+from sandwright.methods.bwrap.render import GITIGNORE, PLACEHOLDER_MODE
 from sandwright.policy.declaration import Namespace
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import EntryKind
@@ -100,7 +100,7 @@ def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Artifac
     modes = (words[1] if words[0] == "--perms" else "" for words in options)
     for before, words in zip(("", *modes), options, strict=False):
         mount = _mount(words)
-        if mount is not None and (mount.target in closed or before in (COVERED, GITIGNORE)):
+        if mount is not None and (mount.target in closed or before in (PLACEHOLDER_MODE, GITIGNORE)):
             mount = replace(mount, writable=False)
         if mount is not None:
             yield mount, _position(words)

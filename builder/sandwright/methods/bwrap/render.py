@@ -110,13 +110,13 @@ def _placeholder(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
     what lies over it writes there to the sandbox's own memory, and nothing of it reaches the host.
     """
     if placeholder.entry == "directory":
-        bwrap.directory(placeholder.path, mode=MARKED).tmpfs(placeholder.path, mode=COVERED)
+        bwrap.directory(placeholder.path, mode=MARKED).tmpfs(placeholder.path, mode=PLACEHOLDER_MODE)
     else:
         bwrap.bind(placeholder.path, placeholder.path)
 
 
 MARKED = "1555"
-COVERED = "0555"
+PLACEHOLDER_MODE = "0555"
 GITIGNORE = "0444"
 """Modes: of a placeholder, by which `launch` recognises it (`launcher/source/placeholders.c`), of the tmpfs
 mounted over it, and of its `.gitignore`."""

@@ -17,7 +17,7 @@ from sandwright.seccomp.model import (
     ComparisonOperator,
     SeccompProfile,
     SeccompRule,
-    masked,
+    masked_comparison,
 )
 
 NAMESPACES = 0x7E020080
@@ -101,12 +101,14 @@ def _attributes(*, owners: bool = False) -> Iterator[SeccompRule]:
     for names, argument in (("chmod fchmod", 1), ("fchmodat fchmodat2", 2)):
         yield _deny(
             names,
-            masked(argument, SET_USER_ID, SET_USER_ID),
+            masked_comparison(argument, SET_USER_ID, SET_USER_ID),
             why="Whoever runs such a file becomes its owner, and any file of this user's may be meant.",
         )
     for request in FLAGS:
         yield _deny(
-            "ioctl", masked(1, request), why="The same of a file's flags, also where it is only read."
+            "ioctl",
+            masked_comparison(1, request),
+            why="The same of a file's flags, also where it is only read.",
         )
 
 
@@ -145,18 +147,20 @@ def _bypass_rules() -> Iterator[SeccompRule]:
     )
     yield _deny("fanotify_init fanotify_mark", why="Files of others.")
     for request in (0x5412, 0x541C):
-        yield _deny("ioctl", masked(1, request), why="TIOCSTI and TIOCLINUX type into a terminal.")
+        yield _deny("ioctl", masked_comparison(1, request), why="TIOCSTI and TIOCLINUX type into a terminal.")
 
 
 def _socket_rules(*, made: bool) -> Iterator[SeccompRule]:
     if made:
-        yield _deny("socket", masked(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
+        yield _deny("socket", masked_comparison(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
                     why="Datagrams bring addresses of their own.")  # fmt: skip
     else:
         yield _deny(
-            "socket", masked(0, AF_UNIX), why="Sockets by path are held by no right before version 9."
+            "socket",
+            masked_comparison(0, AF_UNIX),
+            why="Sockets by path are held by no right before version 9.",
         )
-    yield _deny("socketpair", masked(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
+    yield _deny("socketpair", masked_comparison(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
                 why="An end of a pair of datagrams can send to any other address.")  # fmt: skip
 
 
@@ -164,11 +168,20 @@ def _tcp_alone() -> Iterator[SeccompRule]:
     """Landlock holds `connect` and `bind` of TCP, and nothing else of the network."""
     yield _deny("socket", _but(0, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK), why="Families without rules.")
     for family in (AF_INET, AF_INET6):
-        yield _deny("socket", masked(0, family), _but(1, STREAM, mask=TYPE), why="UDP and raw sockets.")
-        yield _deny("socket", masked(0, family), _but(2, 0, TCP), why="MPTCP, SCTP and others without rules.")
-    yield _deny("sendto", masked(3, FAST_OPEN, FAST_OPEN), why="TCP fast open connects without `connect`.")
-    yield _deny("sendmsg", masked(2, FAST_OPEN, FAST_OPEN), why="The same.")
-    yield _deny("sendmmsg", masked(3, FAST_OPEN, FAST_OPEN), why="The same.")
+        yield _deny(
+            "socket", masked_comparison(0, family), _but(1, STREAM, mask=TYPE), why="UDP and raw sockets."
+        )
+        yield _deny(
+            "socket",
+            masked_comparison(0, family),
+            _but(2, 0, TCP),
+            why="MPTCP, SCTP and others without rules.",
+        )
+    yield _deny(
+        "sendto", masked_comparison(3, FAST_OPEN, FAST_OPEN), why="TCP fast open connects without `connect`."
+    )
+    yield _deny("sendmsg", masked_comparison(2, FAST_OPEN, FAST_OPEN), why="The same.")
+    yield _deny("sendmmsg", masked_comparison(3, FAST_OPEN, FAST_OPEN), why="The same.")
     for option in (23, 30, 31):
-        yield _deny("setsockopt", masked(1, TCP), masked(2, option),
+        yield _deny("setsockopt", masked_comparison(1, TCP), masked_comparison(2, option),
                     why="TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_ULP.")  # fmt: skip

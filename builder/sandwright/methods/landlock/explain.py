@@ -25,13 +25,15 @@ def read_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(rule_mounts(rendered.artifact("rules").content)),
         network=ArtifactPosition(NAME, "landlock.ports_closed") if closed else None,
-        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
+        environment={
+            word.partition("=")[0]: position for word, position in read.words_of("landlock.settings")
+        },
         passing=read.passing(),
         calls=_combined_calls(rendered),
         isolated=Isolation(ArtifactPosition("rules", "")),
         absent=read.absent(),
-        localhost=dict(read.placed("landlock.ports_connect")),
-        expose=dict(read.placed("landlock.ports_bind")),
+        localhost=dict(read.words_of("landlock.ports_connect")),
+        expose=dict(read.words_of("landlock.ports_bind")),
         sockets=read.plan.sockets.supervised,
         connects=read.plan.sockets.host if read.plan.sockets.supervised else None,
         brought=(*DEVICES, TERMINAL),

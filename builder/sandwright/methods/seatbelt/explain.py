@@ -144,7 +144,7 @@ def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> ReadProfile:
     profile = compile_profile(rendered.artifact("profile.sb").content, file="profile.sb", params=params)
     rows = variables.rows_of(rendered)
     evaluator = Evaluator(profile, links=None if policy.facts.os == "darwin" else _LinuxHomes())
-    return ReadProfile(evaluator, policy, variables.passing(rows), dict(_launcher_variables(rows)))
+    return ReadProfile(evaluator, policy, variables.passed_variables(rows), dict(_launcher_variables(rows)))
 
 
 def _launcher_variables(rows: dict[str, list[variables.Words]]) -> Iterator[tuple[str, ArtifactPosition]]:
@@ -152,8 +152,8 @@ def _launcher_variables(rows: dict[str, list[variables.Words]]) -> Iterator[tupl
     for switch, name in (("sw_tells_tmp", "TMPDIR"), ("sw_bridge", "PATH")):
         for words in rows.get(switch, ()):
             yield name, words[0][1]
-    yield from variables.named(rows, "proxied").items()
-    yield from variables.named(rows, "settings").items()
+    yield from variables.first_words(rows, "proxied").items()
+    yield from variables.first_words(rows, "settings").items()
 
 
 class _LinuxHomes(Links):

@@ -128,7 +128,7 @@ def default_image() -> str:
     return image
 
 
-def missing(image: str) -> str:
+def why_missing(image: str) -> str:
     """Why an image is not here, as far as that can be told without a project; empty when it is."""
     if os.environ.get(ROOTFS):
         return ""

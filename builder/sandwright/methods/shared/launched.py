@@ -78,7 +78,7 @@ class Launched(ABC):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal what the launcher runs."""
-        return signalled(children(launcher), number)
+        return signal_all(children(launcher), number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
         """Nothing: what the kernel keeps of a sandbox goes with its processes."""
@@ -148,7 +148,7 @@ def _session_id(process: int) -> int:
         return 0
 
 
-def signalled(processes: Iterable[int], number: int) -> Delivery:
+def signal_all(processes: Iterable[int], number: int) -> Delivery:
     """Send a signal to processes; nothing when there is none."""
     there: Delivery = ""
     for process in processes:
@@ -158,7 +158,7 @@ def signalled(processes: Iterable[int], number: int) -> Delivery:
     return there
 
 
-def deadly(process: int, number: int) -> bool:
+def would_end(process: int, number: int) -> bool:
     """Whether a signal would end a process: it neither catches nor ignores it (proc(5), SigCgt, SigIgn)."""
     if number not in ENDING:
         return False

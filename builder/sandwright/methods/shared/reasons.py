@@ -12,7 +12,9 @@ BRIDGE_OWNER = "the bridge serves its owner only, who is not the account"
 BY_LAUNCHER = "by the launcher"
 CLOSED_HOME = "their owner's home is closed to the account"
 COMMAND_IS_ROOT = "the command is uid 0 of the host, without capabilities"
-COVERED = "during a run an empty directory stands in for the missing path, or for its missing parent"
+PLACEHOLDER_DIRECTORY = (
+    "during a run an empty directory stands in for the missing path, or for its missing parent"
+)
 DENIED_LATER_ENDS = "a denied name that the host makes during a run ends it, within milliseconds"
 DENIED_LATER_HIDDEN = "a denied name that the host makes during a run is hidden, within milliseconds"
 FIRST_PROCESS = "the first process, which `launch` brings, is one of them"

@@ -24,7 +24,7 @@ _STARTING = 10.0
 """Seconds in which a launcher has written it, or was killed."""
 
 
-def abandoned(method: str) -> Iterator[Path]:
+def abandoned_directories(method: str) -> Iterator[Path]:
     """The directories of a method's runs that nobody looks after any more."""
     for directory in _run_directories():
         lines = _owner_lines(directory)
@@ -32,7 +32,7 @@ def abandoned(method: str) -> Iterator[Path]:
             yield directory
 
 
-def nameless() -> Iterator[Path]:
+def unowned_directories() -> Iterator[Path]:
     """Directories that say of no method: who made or removed them was killed at that.
 
     `owner` is the first and the last thing in one, so there is nothing else in it.
@@ -48,7 +48,7 @@ def nameless() -> Iterator[Path]:
 
 def remove_nameless(directory: Path) -> bool:
     """Remove one, if it still is; give whether it has gone."""
-    if directory in nameless():
+    if directory in unowned_directories():
         with suppress(OSError):
             (directory / OWNER).unlink(missing_ok=True)
             directory.rmdir()
@@ -88,7 +88,7 @@ def _parse_identity(line: str, here: ProcessIdentity) -> ProcessIdentity:
 
 
 @contextmanager
-def recorded(method: str, name: str) -> Iterator[None]:
+def record_directory(method: str, name: str) -> Iterator[None]:
     """Have the directory of a run that this process looks after, for the length of a `with`."""
     user_dirs.private(user_dirs.runtime())
     directory = Path(user_dirs.private(user_dirs.runs()), name)

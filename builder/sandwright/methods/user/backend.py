@@ -11,7 +11,7 @@ from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import LiveHost
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Notify, Preflight, Terminal, quiet
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
 from sandwright.methods.user.support import DECLARATION
@@ -80,7 +80,7 @@ class User(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher, which hands it to the command: nobody else may."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
 
 @dataclass(frozen=True)

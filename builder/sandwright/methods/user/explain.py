@@ -13,7 +13,7 @@ from sandwright.evaluate.explain.isolation import Isolation
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME
-from sandwright.methods.bwrap.render import COVERED
+from sandwright.methods.bwrap.render import PLACEHOLDER_MODE
 from sandwright.methods.user.render import ACCOUNTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
@@ -35,7 +35,7 @@ def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         tuple(_mounts(steps)),
         network=_network_position(read),
-        environment={word.partition("=")[0]: position for word, position in read.placed("user.settings")},
+        environment={word.partition("=")[0]: position for word, position in read.words_of("user.settings")},
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         isolated=Isolation(ArtifactPosition("plan", "")),
@@ -75,7 +75,7 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
         case ("beside", _, target):  # a file of the artifacts
             return Mount(target, "bind", writable=False, source=target, entry="file")
         case ("tmpfs", target, mode):
-            return Mount(target, "tmpfs", writable=mode != COVERED)
+            return Mount(target, "tmpfs", writable=mode != PLACEHOLDER_MODE)
         case ("ignored", target):
             return Mount(target, "tmpfs")
         case ("dev" | "proc" | "try" as name, target):  # what is tried is made read-only below /proc

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from sandwright.methods.bwrap.render import COVERED, SWITCHES, start_directory
+from sandwright.methods.bwrap.render import PLACEHOLDER_MODE, SWITCHES, start_directory
 from sandwright.methods.user.launch import account_launcher
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
@@ -25,7 +25,7 @@ from sandwright.render.filters import bpf_filter
 from sandwright.render.hostnames import name_artifacts, name_places
 from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.placeholders import ignored
+from sandwright.render.placeholders import ignored_directories
 from sandwright.render.proxy_env import sandbox_environment
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
@@ -109,14 +109,14 @@ def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccou
         if mount.kind == "proc":
             for path in sorted((*load_baseline().readonly, *SWITCHES)):
                 yield from ("try", path)
-    passed_over = ignored(plan.placeholders)
+    passed_over = ignored_directories(plan.placeholders)
     for placeholder in plan.placeholders:
         if placeholder.path in passed_over:
             yield from ("ignored", placeholder.path)
         else:
             directory = placeholder.entry == "directory"
             yield from (
-                ("tmpfs", placeholder.path, COVERED)
+                ("tmpfs", placeholder.path, PLACEHOLDER_MODE)
                 if directory
                 else ("ro-bind", placeholder.path, placeholder.path)
             )

@@ -197,7 +197,7 @@ def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[Account
 def _closed_parents(trees: Sequence[Path], uid: int) -> list[Path]:
     """The directories above some trees that an account can't pass through."""
     above = dict.fromkeys(each for tree in trees for each in reversed(tree.parents))
-    return [each for each in above if not sharing.passes(each, uid)]
+    return [each for each in above if not sharing.can_traverse(each, uid)]
 
 
 def _useradd(account: DedicatedAccount) -> Sequence[str]:

@@ -91,7 +91,7 @@ def keep_out(directory: Path, uid: int) -> None:
     _on_one(directory, lambda here: here.without(uid))
 
 
-def passes(directory: Path, uid: int) -> bool:
+def can_traverse(directory: Path, uid: int) -> bool:
     """Whether a user that is in no group of the directory may pass through it."""
     status = directory.stat()
     if status.st_uid == uid:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.host import MachineFacts
-from sandwright.methods.bwrap.backend import Bwrap, explained
+from sandwright.methods.bwrap.backend import Bwrap, explain_failure
 from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
 from sandwright.methods.landlock.backend import Landlock
-from sandwright.methods.landlock.backend import explained as explained_by_landlock
+from sandwright.methods.landlock.backend import explain_failure as explained_by_landlock
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.vm.landlock import render_vm_landlock
 from sandwright.methods.vm.render import KERNEL, render_vm
@@ -40,7 +40,7 @@ class Vm(Bwrap):
             return lacking
 
         def explain(failed: Failed) -> tuple[Code, str, str]:
-            return explained(failed, host)
+            return explain_failure(failed, host)
 
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit, environment=self.trial()), explain)
 

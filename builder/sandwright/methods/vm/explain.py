@@ -47,7 +47,9 @@ def read_vm_landlock(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
         "host",
         (*_planned_mounts(rendered.artifact(PLAN).content), *links),
         network=ArtifactPosition(NAME, "vm.kernel"),
-        environment={word.partition("=")[0]: position for word, position in read.placed("landlock.settings")},
+        environment={
+            word.partition("=")[0]: position for word, position in read.words_of("landlock.settings")
+        },
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("guest.bpf").content, "guest.bpf"),
         isolated=Isolation(ArtifactPosition(PLAN, "")),
@@ -91,7 +93,7 @@ def read_landlock_rules(rendered: Rendered, _policy: ResolvedPolicy) -> tuple[La
         network=ArtifactPosition(NAME, "landlock.ports_closed"),
         environment={},
         passing=Passing(),
-        calls=calls.none("the supervisor's filters decide"),
+        calls=calls.no_filter("the supervisor's filters decide"),
         isolated=Isolation(ArtifactPosition("rules", "")),
         sockets=False,
         brought=(*DEVICES, TERMINAL),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.questions import is_placeholder
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.fixture import HOSTILE, Fixture
@@ -185,16 +185,18 @@ def _readonly_probes(subject: ProofSubject) -> Iterator[Probe]:
 def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
     """Protected names of the project itself that don't exist; nothing where the project is not writable."""
     project = Path(subject.policy.canonical(subject.policy.facts.project))
-    names = dict.fromkeys(path for path, _ in unguarded(subject.policy) if Path(path).parent == project)
+    names = dict.fromkeys(
+        path for path, _ in unprotected_names(subject.policy) if Path(path).parent == project
+    )
     mine = project / f".sandwright-{subject.word}-other"
     tried = [Path(path) for path in names][:_NAMES]
     if tried:
         yield _probe(
             "protected-absent",
             "a protected name that doesn't exist in the project can't be made, as a file, directory or link",
-            *(each for path in tried for each in makings(path, mine)),
-            controls=making(mine),
-            check=lambda: made(tried, mine),
+            *(each for path in tried for each in creation_attempts(path, mine)),
+            controls=creation_controls(mine),
+            check=lambda: find_created(tried, mine),
         )
 
 
@@ -202,8 +204,8 @@ _NAMES = 4
 """Protected names that are tried: all are alike."""
 
 
-def making(mine: Path) -> tuple[ProbeStep, ...]:
-    """The controls of `makings`: beside such a name a file can be made and renamed."""
+def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
+    """The controls of `creation_attempts`: beside such a name a file can be made and renamed."""
     return (
         step("works", "create", mine),
         step("works", "rename", mine, f"{mine}-moved"),
@@ -211,7 +213,7 @@ def making(mine: Path) -> tuple[ProbeStep, ...]:
     )
 
 
-def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
+def creation_attempts(path: Path, other: Path) -> Iterator[ProbeStep]:
     """Every way to make something of a name."""
     yield step("covered.make", "create", path)
     yield step("covered.make", "mkdir", path)
@@ -221,7 +223,7 @@ def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
     yield step("readonly.move", "rename", path, f"{other}-away")
 
 
-def made(names: Sequence[Path], mine: Path) -> str | None:
+def find_created(names: Sequence[Path], mine: Path) -> str | None:
     """What is there of names that must not be made; a cover of another session is nothing."""
     mine.unlink(missing_ok=True)
     found = [

@@ -18,7 +18,14 @@ from sandwright.policy.rules import PathRule
 from sandwright.policy.uses import file_in_the_way
 from sandwright.render.placeholders import first_missing
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.catalogue.files import identity, made, making, makings, reads_plain, writes_plain
+from sandwright.verify.catalogue.files import (
+    creation_attempts,
+    creation_controls,
+    find_created,
+    identity,
+    reads_plain,
+    writes_plain,
+)
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
@@ -91,9 +98,9 @@ def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffi
         f"files/absent{suffix}",
         Family.FILES,
         "a restricted name that doesn't exist in the project can't be made, whatever it would be",
-        tuple(each for path in paths for each in makings(path, mine)),
-        making(mine),
-        check=lambda: made(paths, mine),
+        tuple(each for path in paths for each in creation_attempts(path, mine)),
+        creation_controls(mine),
+        check=lambda: find_created(paths, mine),
     )
 
 

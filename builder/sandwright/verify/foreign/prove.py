@@ -14,12 +14,12 @@ from sandwright import process
 from sandwright.errors import CommandFailed, UsageError
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.verify.about import PolicyOrigin
-from sandwright.verify.catalogue import whole
+from sandwright.verify.catalogue import all_probes
 from sandwright.verify.foreign.answers import expected_answer
 from sandwright.verify.foreign.claims import Promises, policy_text
-from sandwright.verify.foreign.host_control import changed_namespaces, outside, without_hosts_own
+from sandwright.verify.foreign.host_control import changed_namespaces, control_outcomes, without_hosts_own
 from sandwright.verify.foreign.sandbox import SubjectSandbox
-from sandwright.verify.foreign.stage import resolved, stage
+from sandwright.verify.foreign.stage import resolve_promised, stage
 from sandwright.verify.foreign.subject import ForeignSubject, check_names, without_promise
 from sandwright.verify.lifecycle import COMMAND_RUNS, command_runs
 from sandwright.verify.outcome import ProbeOutcome, judge
@@ -62,8 +62,10 @@ def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[Prob
     others look at; the second verdict counts.
     """
     with stage(promises, command) as (subject, sandbox):
-        control = outside(
-            subject, lambda fixture: resolved(promises, fixture), base_environment(subject.fixture.state)
+        control = control_outcomes(
+            subject,
+            lambda fixture: resolve_promised(promises, fixture),
+            base_environment(subject.fixture.state),
         )
         probes = list(_catalogue_probes(subject, sandbox))
         check_names(promises, [*(each.name for each in probes), *COMMAND_RUNS])
@@ -126,7 +128,7 @@ def _catalogue_probes(subject: ForeignSubject, sandbox: SubjectSandbox) -> Itera
         for each in subject.policy.filesystem.rules
         if each.origin != "listed"
     }
-    for probe in _harmless(tuple(whole(subject)), sandbox):
+    for probe in _harmless(tuple(all_probes(subject)), sandbox):
         if probe.name not in unlisted:
             yield replace(probe, controls=tuple(map(_runnable_control, probe.controls)))
 

@@ -15,7 +15,7 @@ from typing import IO, cast
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.signalling import kill
-from sandwright.verify.sandbox import LIMIT, RenderedSandbox, inherited
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox, inherited_descriptors
 
 MOST = 32 << 20
 """Bytes of output that are read; a probe's answers are a hundredth of that."""
@@ -44,7 +44,7 @@ class SubjectSandbox(RenderedSandbox):
         argv = self.argv(words)
         try:
             with (
-                inherited() as planted,
+                inherited_descriptors() as planted,
                 process.start(
                     *argv, stdin=b"", env=self.environment, cwd=self.cwd, pass_fds=planted
                 ) as started,

@@ -17,12 +17,12 @@ from sandwright.policy.collect import collect
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.foreign.claims import Promises, filled, policy_text
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.foreign.claims import Promises, expand_template, policy_text
 from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
 from sandwright.verify.host_process import host_process
-from sandwright.verify.listeners import listening
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.sandbox import base_environment
 from sandwright.verify.subject import canaries
 
@@ -38,10 +38,10 @@ def stage(promises: Promises, command: Sequence[object]) -> Iterator[tuple[Forei
     """Newly planted files and listeners, and the command for them."""
     with (
         _plant_fixture(promises) as fixture,
-        listening(fixture.read, fixture.write, fixture.word) as listeners,
+        canary_listeners(fixture.read, fixture.write, fixture.word) as listeners,
         host_process() as outside,
     ):
-        policy = resolved(promises, fixture)
+        policy = resolve_promised(promises, fixture)
         subject = ForeignSubject(
             *(promises.name, policy, fixture, listeners, canaries(policy)),
             promises=promises,
@@ -60,7 +60,7 @@ def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
     root = Path(promises.at).expanduser() if promises.at else None
     if root and (not root.is_absolute() or os.path.lexists(root) or not root.parent.is_dir()):
         raise UsageError(f"{promises.name}: at: {root} must be an absolute path at which nothing is yet")
-    with planted(root.parent if root else PLANTED) as fixture:
+    with plant_fixture(root.parent if root else PLANTED) as fixture:
         if root is None:
             yield fixture
             return
@@ -71,7 +71,7 @@ def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
             root.rename(fixture.root)
 
 
-def resolved(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
+def resolve_promised(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
     """The policy that it was given, with what is planted."""
     base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
@@ -98,7 +98,7 @@ def _subject_sandbox(subject: ForeignSubject, command: Sequence[object]) -> Iter
             places["image"] = stack.enter_context(image)
         groups = _path_groups(subject)
         for name, content in promises.files.items():
-            value = filled(content, places, groups)
+            value = expand_template(content, places, groups)
             text = value if isinstance(value, str) else json.dumps(value, indent=2)
             (fixture.artifacts / name).write_text(text, encoding="utf-8")
         environment = {
@@ -111,8 +111,8 @@ def _subject_sandbox(subject: ForeignSubject, command: Sequence[object]) -> Iter
             Path("/nonexistent"),
             fixture.program,
             environment,
-            cwd=Path(filled(promises.cwd, places, groups)) if promises.cwd else None,
-            prefix=tuple(map(str, filled(list(command), places, groups))),
+            cwd=Path(expand_template(promises.cwd, places, groups)) if promises.cwd else None,
+            prefix=tuple(map(str, expand_template(list(command), places, groups))),
             root=fixture.root,
             word=fixture.word,
         )

@@ -11,7 +11,7 @@ from sandwright.errors import UsageError
 from sandwright.methods.properties import Properties
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.names import FEATURES
-from sandwright.verify.expected import listed
+from sandwright.verify.expected import default_expectation
 from sandwright.verify.foreign.claims import Promises
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Probe
@@ -70,7 +70,7 @@ def check_names(promises: Promises, names: Sequence[str]) -> None:
 
 def _probe_features(probe: Probe) -> Iterator[str]:
     """The features that a probe's steps are about."""
-    yield from (feature for step in probe.steps if (feature := listed(step.claim).feature))
+    yield from (feature for step in probe.steps if (feature := default_expectation(step.claim).feature))
 
 
 def _why_not_promised(name: str, features: frozenset[str], promises: Promises) -> str | None:

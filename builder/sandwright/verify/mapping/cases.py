@@ -49,7 +49,7 @@ class MappingCase:
     rendered: bool = False
 
 
-def cases(account: str, accounts: AccountFiles) -> tuple[MappingCase, ...]:
+def mapping_cases(account: str, accounts: AccountFiles) -> tuple[MappingCase, ...]:
     """All cases for an image whose account files are `accounts`. Raise BuildError when it lacks `account`."""
     entry = accounts.account(account)
     if entry is None:

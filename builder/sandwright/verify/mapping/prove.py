@@ -26,7 +26,7 @@ from sandwright.runtime.probe import PROBE, own_probe
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, cases
+from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, mapping_cases
 from sandwright.verify.mapping.seen import (
     NEW,
     STATUS,
@@ -106,7 +106,7 @@ def _image_cases(layout: Path, image: Image, store: Path) -> tuple[tuple[Mapping
     rootfs = bundle.unpacked(image, store, rootless=False)
     lookup: Lookup = "python3" if (rootfs.path / "usr/bin/python3").exists() else "id"
     with Root(rootfs.path) as root:
-        return cases(account, read_accounts(root)), lookup
+        return mapping_cases(account, read_accounts(root)), lookup
 
 
 def fault(session: Session, image: MappedImage, case: MappingCase, lookup: Lookup, scratch: Path) -> str:

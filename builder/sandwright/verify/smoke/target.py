@@ -82,7 +82,7 @@ def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineF
         platform=target.platform,
         uid=identity.uid,
         gid=identity.gid,
-        outside=outside(),
+        outside=describe_host(),
         groups=frozenset(identity.groups),
         groups_may_lack=not host.is_root,
         user=account.name if account else None,
@@ -134,7 +134,7 @@ def _has_authorities(target: SmokeTarget) -> bool:
     return any("ca-certificates" in d.packages or "ca-bundle" in d.declare for d in definitions)
 
 
-def outside() -> Outside:
+def describe_host() -> Outside:
     """The host, as the checks compare the inside with it."""
     try:
         namespace = str(Path("/proc/self/ns/mnt").readlink())

@@ -73,7 +73,7 @@ class WorkProject:
             lines.append('filesystem.protect=[".git/hooks", ".envrc"]')
             granted = any(each.startswith("filesystem.git=") and '"config"' in each for each in more)
             lines += [] if granted else [_CONFIGURATION]
-        return joined([*lines, *more])
+        return merge_settings([*lines, *more])
 
     def beyond(self, nearest: NearestDenial) -> str:
         """The feature that a probe's denial needs and the method can't enforce; empty for none."""
@@ -93,7 +93,7 @@ class WorkProject:
         return ""
 
 
-def joined(settings: Sequence[str]) -> list[str]:
+def merge_settings(settings: Sequence[str]) -> list[str]:
     """Settings of which none sets what another does: lists are joined, of other values the last is taken."""
     found: dict[str, str] = {}
     for setting in settings:

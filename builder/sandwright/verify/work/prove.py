@@ -14,8 +14,8 @@ from sandwright.methods import registry
 from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
-from sandwright.verify.fixture import Fixture, planted
-from sandwright.verify.image import Provision, host_programs, provided
+from sandwright.verify.fixture import Fixture, plant_fixture
+from sandwright.verify.image import Provision, host_programs, provide
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.sandbox import base_environment, materialize
 from sandwright.verify.verdict import Verdict
@@ -64,12 +64,12 @@ def prove_work(
         reason = "each project needs an account that root made for it"
         yield from (work_outcome(each, method, Verdict.SKIPPED, reason) for each in probes)
         return
-    with planted() as fixture:
+    with plant_fixture() as fixture:
         none = WorkProject(fixture.root / "work/none/project", "none", registry.declaration(method))
         none.make()
         policy = _work_policy(resolve, none)
         with (
-            provided(method, policy, fixture, programs=host_programs()) as provision,
+            provide(method, policy, fixture, programs=host_programs()) as provision,
             progress.step(f"work with {method}", len(probes), unit="probes") as step,
         ):
             proof = _Proof(method, resolve, fixture, provision)

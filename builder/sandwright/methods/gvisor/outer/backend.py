@@ -17,7 +17,7 @@ from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.methods.shared.engine.loading import load_image
 from sandwright.methods.shared.images import our_layout, rootfs
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.names import EngineName
@@ -119,7 +119,7 @@ class OuterGvisor(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher; it reaches the command through the client, the container and runsc."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
         """Nothing of its own: the container is the engine's, and has its label; the rest goes with it."""

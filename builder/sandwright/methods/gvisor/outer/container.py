@@ -19,7 +19,7 @@ from sandwright.methods.gvisor.outer.backend import IMAGE, engine_backend
 from sandwright.methods.gvisor.outer.render import SESSION, Grant, outer_options
 from sandwright.methods.shared.engine.arguments import mount_argument
 from sandwright.methods.shared.engine.backend import LABEL, PREFIX
-from sandwright.methods.shared.rundirs import recorded
+from sandwright.methods.shared.rundirs import record_directory
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.watchdog import base_environment
@@ -128,7 +128,7 @@ def outer_container(
     rendering.
     """
     name, container = policy.gvisor_engine, f"{PREFIX}{uuid.uuid4().hex}"
-    with scratch_directory() as scratch, recorded(name, container):
+    with scratch_directory() as scratch, record_directory(name, container):
         client_env = {
             **base_environment(),
             **client_environment(),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandwright.methods.shared.engine.arguments import limits_of_processors, scratch_options, ulimits
-from sandwright.methods.shared.engine.container import Container, network_files, placed
+from sandwright.methods.shared.engine.container import Container, network_files, with_mounts
 from sandwright.methods.shared.yamltext import quoted, yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
@@ -35,7 +35,7 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
     `plan` is what the launcher's `container` was made of. Paths of its own are relative to the file. Raise
     RenderError for a colon in a temporary directory's path.
     """
-    container = placed(container, without_covers(policy, plan))
+    container = with_mounts(container, without_covers(policy, plan))
     service = {
         **_image_keys(container),
         **_rights_keys(container),

@@ -17,7 +17,7 @@ from sandwright.render.baseline import load_baseline
 from sandwright.render.hostnames import name_files
 from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mounts import MountPlan
-from sandwright.render.placeholders import ignored
+from sandwright.render.placeholders import ignored_directories
 from sandwright.render.proxy_env import proxy_environment
 from sandwright.resources import shipped_images
 
@@ -114,7 +114,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Co
         unset=tuple(_unset_proxies(policy)),
         limits=policy.resources,
     )
-    made = placed(made, plan)
+    made = with_mounts(made, plan)
     if policy.facts.os != "linux":  # where the launcher is shell, which makes no file to lie there
         made = replace(made, folders=(*made.folders, *made.ignored), ignored=())
     made = replace(made, directory=_working_directory(policy, made.binds))
@@ -122,7 +122,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Co
     return made
 
 
-def placed(container: Container, plan: MountPlan) -> Container:
+def with_mounts(container: Container, plan: MountPlan) -> Container:
     """The same container, with what another plan has of mounts. Raise RenderError like `container`."""
     masked: tuple[str, ...] = ()
     if container.engine == "podman":
@@ -208,7 +208,7 @@ def _sort_mounts(plan: MountPlan) -> _Places:
                 raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
             case _:
                 assert_never(mount.kind)
-    places.ignored += ignored(plan.placeholders)
+    places.ignored += ignored_directories(plan.placeholders)
     for placeholder in plan.placeholders:
         if placeholder.path in places.ignored:
             continue

@@ -31,13 +31,13 @@ def read_engine(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
     read = read_launch(rendered)
     options = engine_options(read)
     hidden = [
-        ("--mount", f"type=bind,hidden,{fields}", at) for fields, at in read.placed("engine.hidden_files")
+        ("--mount", f"type=bind,hidden,{fields}", at) for fields, at in read.words_of("engine.hidden_files")
     ]
-    hidden += [("--mount", f"type=tmpfs,ro,{fields}", at) for fields, at in read.placed("ignored")]
+    hidden += [("--mount", f"type=tmpfs,ro,{fields}", at) for fields, at in read.words_of("ignored")]
     return Enclosure(
         "image",
         tuple(mounts_of([*options, *hidden])),
-        network=network_of(options) or next((at for _, at in read.placed("sw_proxied")), None),
+        network=network_of(options) or next((at for _, at in read.words_of("sw_proxied")), None),
         environment={
             value.partition("=")[0]: at for name, value, at in options if name == "--env" and "=" in value
         },
@@ -63,7 +63,7 @@ def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
 
 def engine_options(read: ReadPlan) -> list[Option]:
     """The options that the launcher gives the engine. Raise DocumentError for one that is not rendered."""
-    options = [option(word, at) for word, at in read.placed("engine.options")]
+    options = [option(word, at) for word, at in read.words_of("engine.options")]
     check_options(options)
     return options
 

@@ -75,7 +75,7 @@ def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifac
     return values, plain_script("oci", "launchers/engine.sh", name="launch", values=values, purpose=purpose)
 
 
-def closed(container: Container) -> Iterator[str]:
+def covered_files(container: Container) -> Iterator[str]:
     """The files that are put over the image's as they are: not those of which each run has its own."""
     return (name for name in network_files(container) if not (container.proxied and name == "hosts"))
 

@@ -13,8 +13,8 @@ from sandwright.methods.shared.engine.container import CLIENTS, Container
 from sandwright.methods.shared.engine.launch import (
     OUTSIDE,
     PROXY_IMAGE,
-    closed,
     controllers,
+    covered_files,
     engine_script,
     image_missing,
     proxy_missing,
@@ -64,7 +64,7 @@ def engine_plan(
             started=(made.image, *(outer.command if outer else ())),
             image_missing=image_missing(made),
             files_inside=(
-                *((name, f"dst=/etc/{name}") for name in closed(made)),
+                *((name, f"dst=/etc/{name}") for name in covered_files(made)),
                 *(outer.files if outer else ()),
             ),
             hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),

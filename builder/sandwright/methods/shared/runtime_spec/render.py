@@ -26,7 +26,7 @@ from sandwright.render.hostnames import name_files, name_plan
 from sandwright.render.imagemasks import check_image_masks, masked_paths
 from sandwright.render.mount_watch import mounts_artifact
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.placeholders import Placeholder, ignored
+from sandwright.render.placeholders import Placeholder, ignored_directories
 from sandwright.render.proxy_env import sandbox_environment
 
 OCI_VERSION = "1.0.2"
@@ -74,7 +74,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     else:
         plan, masked = masked_paths(plan)
     passed_over = (
-        () if gvisor else ignored(plan.placeholders)
+        () if gvisor else ignored_directories(plan.placeholders)
     )  # each bind costs gVisor threads, which pids counts
     document = runtime_config(policy, plan, gvisor=gvisor, passed_over=passed_over, masked=masked)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
