@@ -11,7 +11,6 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_artifact, json_text
 from sandwright_kubernetes import job
@@ -23,7 +22,7 @@ from sandwright_kubernetes.naming import labels, sandbox_name, selector
 from sandwright_kubernetes.network import network_policy
 from sandwright_kubernetes.pod import DISK, Placed, pod_spec, uses_gvisor
 from sandwright_kubernetes.proxy import proxy_objects
-from sandwright_kubernetes.render import PROFILE
+from sandwright_kubernetes.render import PROFILE, kustomization, manifest
 from sandwright_kubernetes.sync.job import CARRIER_MEMORY
 from sandwright_kubernetes.volumes import volume_mounts
 
@@ -46,24 +45,26 @@ def render_install(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     placed = Placed("cluster", name, profile, volume_mounts(policy))
     found = list(_base_manifests(policy, placed, json_text(content)))
     names = [each.name for each in found]
-    return (*found, _install_kustomization(names), *_agent_sandbox(policy, placed))
+    return (
+        *found,
+        kustomization(names, "all of the base, in order: kubectl apply -k"),
+        *_agent_sandbox(policy, placed),
+    )
 
 
 def _base_manifests(policy: ResolvedPolicy, placed: Placed, content: str) -> Iterator[Artifact]:
     name = placed.name
     proxied = policy.network.mode == "proxy"
-    yield _install_manifest("namespace.yaml", "the namespace of single runs", job.namespace(name))
+    yield manifest("namespace.yaml", "the namespace of single runs", job.namespace(name))
     fleets = copy.deepcopy(job.namespace(name))
     fleets["metadata"]["name"] = fleet_namespace(name)
-    yield _install_manifest("namespace-fleet.yaml", "the namespace of fleets", fleets)
+    yield manifest("namespace-fleet.yaml", "the namespace of fleets", fleets)
     if uses_gvisor(policy):
-        yield _install_manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
+        yield manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
     pod = pod_spec(policy, placed)
-    yield _install_manifest(
-        "quota.yaml", "what the namespace of single runs may hold", job.quota(policy, name)
-    )
+    yield manifest("quota.yaml", "what the namespace of single runs may hold", job.quota(policy, name))
     for space, suffix in ((name, ""), (fleet_namespace(name), "-fleet")):
-        yield _install_manifest(
+        yield manifest(
             f"limitrange{suffix}.yaml",
             "the most that a container may ask for",
             _limit_range(policy, pod, space),
@@ -74,33 +75,17 @@ def _base_manifests(policy: ResolvedPolicy, placed: Placed, content: str) -> Ite
     around += proxy_objects(policy, name) if proxied else []
     for each in around:
         file = f"{each['kind'].lower()}-{each['metadata']['name']}.yaml"
-        yield _install_manifest(file, "as each run applies it", each)
+        yield manifest(file, "as each run applies it", each)
     proxy = next((each for each in around if each["kind"] == "Deployment"), None)
     proxy_pod = proxy["spec"]["template"]["spec"] if proxy is not None else None
     for each in admission_policies(name, pod, proxy_pod):
         kind = "binding" if each["kind"].endswith("Binding") else "policy"
         part = each["metadata"]["name"].rpartition("-")[2]
-        yield _install_manifest(f"admission-{part}-{kind}.yaml", "who may make which Pods", each)
+        yield manifest(f"admission-{part}-{kind}.yaml", "who may make which Pods", each)
     for each in _profile_objects(name, placed.profile, content):
-        yield _install_manifest(f"profile-{each['kind'].lower()}.yaml", "puts the filter on each node", each)
+        yield manifest(f"profile-{each['kind'].lower()}.yaml", "puts the filter on each node", each)
     if has_project(pod):
-        yield _install_manifest(
-            "projects.yaml", "out of which repository projects may travel", _projects(name)
-        )
-
-
-def _install_manifest(name: str, purpose: str, document: Json) -> Artifact:
-    return Artifact(name, yaml_text(document).encode(), purpose)
-
-
-def _install_kustomization(names: list[str]) -> Artifact:
-    document: Json = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "sortOptions": {"order": "fifo"},
-        "resources": names,
-    }
-    return _install_manifest("kustomization.yaml", "all of the base, in order: kubectl apply -k", document)
+        yield manifest("projects.yaml", "out of which repository projects may travel", _projects(name))
 
 
 def _projects(name: str) -> Json:
@@ -207,7 +192,7 @@ def _agent_sandbox(policy: ResolvedPolicy, placed: Placed) -> Iterator[Artifact]
     }
     network = network_policy(policy, name)["spec"]
     metadata = {"name": name, "namespace": name, "labels": labels(name)}
-    yield _install_manifest(
+    yield manifest(
         "sandbox.yaml",
         "the same sandbox for agent-sandbox",
         {
@@ -217,7 +202,7 @@ def _agent_sandbox(policy: ResolvedPolicy, placed: Placed) -> Iterator[Artifact]
             "spec": {"podTemplate": template},
         },
     )
-    yield _install_manifest(
+    yield manifest(
         "sandboxtemplate.yaml",
         "what agent-sandbox makes more of them of",
         {

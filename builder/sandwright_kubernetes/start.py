@@ -20,6 +20,7 @@ import yaml
 
 from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError
+from sandwright.foreground import on_terminal
 from sandwright.signalling import identity
 from sandwright.visible import message
 from sandwright_kubernetes import admission
@@ -29,7 +30,7 @@ from sandwright_kubernetes.jobrun import JobRun, TimeIsUp, with_command
 from sandwright_kubernetes.records import JobRecord, owner
 from sandwright_kubernetes.sync import REGISTRY, RIGHTS
 from sandwright_kubernetes.sync.transfer import ProjectTransfer, prepared
-from sandwright_kubernetes.terminal import converse, has_terminal, with_terminal
+from sandwright_kubernetes.terminal import converse, with_terminal
 
 REFUSED = 125
 TIME_IS_UP = 124
@@ -85,7 +86,7 @@ def _run_job(
 ) -> int:
     job = documents["job.yaml"]
     namespace = str(job["metadata"]["namespace"])
-    talks = has_terminal() and _may_attach(connection, namespace, "has no terminal")
+    talks = on_terminal() and _may_attach(connection, namespace, "has no terminal")
     fed = is_fed() and _may_attach(connection, namespace, "reads nothing")
     if talks or fed:
         job = documents["job.yaml"] = with_terminal(job) if talks else with_input(job)

@@ -46,11 +46,6 @@ _WAITING = 64
 """Messages that wait to be shown. A command that writes more waits itself."""
 
 
-def has_terminal() -> bool:
-    """Whether standard input and output are a terminal here."""
-    return os.isatty(0) and os.isatty(1)
-
-
 def with_terminal(job: Json) -> Json:
     """The Job whose command has a terminal. It outlives an attachment, so that there can be another one."""
     made = copy.deepcopy(job)

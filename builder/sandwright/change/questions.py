@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandwright.evaluate.boundary import CHILD, boundary_paths, parent
+from sandwright.evaluate.boundary import CHILD, boundary_paths
 from sandwright.policy.explain import Question
 from sandwright.policy.hosts import HostIndex
-from sandwright.policy.paths import below
+from sandwright.policy.paths import below, parent
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.filters import from_file

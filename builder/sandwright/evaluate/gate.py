@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sandwright.errors import ArtifactsTooWide
-from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths, parent
+from sandwright.evaluate.boundary import CHILD, boundary_hosts, boundary_paths
 from sandwright.evaluate.explain.known import is_own, why_looser
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
@@ -20,7 +20,7 @@ from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.evaluate.isolation import Exposure, exposures
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import explain
-from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside
+from sandwright.policy.paths import ancestors, below, canonical_with_links, is_inside, parent
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action
 from sandwright.policy.uses import RenderFinding

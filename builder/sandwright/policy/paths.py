@@ -84,6 +84,11 @@ def ancestors(path: str) -> tuple[str, ...]:
     return (*found, "/")
 
 
+def parent(path: str) -> str:
+    """The directory that a canonical path is in; of `/` itself."""
+    return path.rpartition("/")[0] or "/"
+
+
 def below(directory: str, name: str) -> str:
     """The path of a relative name in a canonical directory."""
     return f"/{name}" if directory == "/" else f"{directory}/{name}"

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.digests import sha256
 from sandwright.documents import strictjson
 from sandwright.image.cache import Cache
 from sandwright.image.deb import ExpectedDigest, open_package
@@ -92,21 +93,17 @@ def _encode(found: DebFiles) -> bytes:
     files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
     licence = [found.licence.expression, dict(found.licence.names)]
     body = json.dumps({"files": files, "licence": licence}, sort_keys=True)
-    return f"{_digest_of(body.encode())}\n{body}\n".encode()
+    return f"{sha256(body.encode())}\n{body}\n".encode()
 
 
 def _read_cached(path: Path) -> DebFiles | None:
     """What was kept; None where nothing was, or not whole."""
     try:
         total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")
-        if total.decode() != _digest_of(body):
+        if total.decode() != sha256(body):
             return None
         data = strictjson.loads_record(body)
     except (OSError, ValueError):
         return None
     files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}
     return DebFiles(files, Licence(*data["licence"]))
-
-
-def _digest_of(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()

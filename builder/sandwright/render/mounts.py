@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.errors import RenderError
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hidden import NETWORK, hidden_of_host, hidden_paths, network_devices
-from sandwright.policy.paths import ancestors, depth, is_inside, same_name
+from sandwright.policy.paths import ancestors, depth, is_inside, parent, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
@@ -303,7 +303,7 @@ class _Planning:
 
     def _is_renamable(self, path: str) -> bool:
         """Whether a directory lies in one where somebody inside may rename it."""
-        return self._state_at(_parent_directory(path)) == "writable" and self._state_at(path) == "writable"
+        return self._state_at(parent(path)) == "writable" and self._state_at(path) == "writable"
 
 
 def _check_grants(policy: ResolvedPolicy) -> None:
@@ -321,7 +321,3 @@ _WANTED: dict[str, _State] = {
     "read": "readonly",
     "write": "writable",
 }
-
-
-def _parent_directory(path: str) -> str:
-    return path.rpartition("/")[0] or "/"

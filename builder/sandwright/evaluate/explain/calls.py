@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Collection
 
 from sandwright.documents.document import Document, field_name
-from sandwright.documents.jsontext import parse_json
 from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
@@ -14,7 +13,7 @@ from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodV
 from sandwright.seccomp import SeccompCall, SeccompDecision, SeccompProfile, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.action import ActionKind
-from sandwright.seccomp.document import read_profile
+from sandwright.seccomp.document import load_profile_json, read_profile
 from sandwright.seccomp.resolve import resolve
 
 Arguments = tuple[int, int, int, int, int, int]
@@ -67,13 +66,11 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
     """The answers of a profile; it is parsed when the first call is asked about."""
-    return _profile_calls(functools.partial(_read_profile, content, file), file, caps)
+    return _profile_calls(functools.partial(_load_profile, content, file), file, caps)
 
 
-@functools.lru_cache(maxsize=2)
-def _read_profile(content: bytes, file: str) -> SeccompProfile:
-    """Several artifacts of a method name the same filter."""
-    return read_profile(parse_json(content, file=file))
+_load_profile = functools.lru_cache(maxsize=2)(load_profile_json)
+"""Several artifacts of a method name the same filter."""
 
 
 def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:

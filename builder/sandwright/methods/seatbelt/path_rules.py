@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sandwright.methods.seatbelt.quoting import escape_regex
 from sandwright.methods.seatbelt.spellings import Spellings
 from sandwright.policy.facts import DARWIN_LINKS, FIRMLINKS
-from sandwright.policy.paths import ancestors, below, components, depth, is_inside, same_name
+from sandwright.policy.paths import ancestors, below, components, depth, is_inside, parent, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
 
@@ -145,7 +145,7 @@ class _Placing:
         grants: list[tuple[Action, str]] = []
         for action, path in ((action, path) for path in paths for action in _ACTIONS):
             allowed = self._is_allowed(action, path)
-            if allowed == (path != "/" and self._is_allowed(action, _parent(path))):
+            if allowed == (path != "/" and self._is_allowed(action, parent(path))):
                 continue
             if allowed:
                 grants.append((action, path))
@@ -303,7 +303,3 @@ def _split_filters(filters: Sequence[Filter]) -> Iterator[tuple[Filter, ...]]:
 
 def _has_firmlink(path: str) -> bool:
     return any(is_inside(path, each) for each in FIRMLINKS)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
