@@ -27,7 +27,7 @@ import yaml
 from benchmarks.harness import RESULTS, machine
 
 from sandwright.learn.attempt import RecordedCommand
-from sandwright.learn.learn import resolved
+from sandwright.learn.learn import resolve_with
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
 from sandwright.session import access_log
@@ -192,7 +192,7 @@ def resolved_in(folder: Path, settings: tuple[str, ...]) -> ResolvedPolicy:
     os.chdir(folder)
     try:
         command = RecordedCommand(("true",), str(folder / "sandbox.yaml"), True, (), settings, True)
-        return resolved(command, ())
+        return resolve_with(command, ())
     finally:
         os.chdir(own)
 

@@ -67,7 +67,7 @@ def run(
         try:
             if terminal is not None:
                 terminal.controlling = controlling
-            pid = _start(argv, environ, terminal, streams, signals=signals, passed=passed)
+            pid = _fork_and_exec(argv, environ, terminal, streams, signals=signals, passed=passed)
             started(pid)
             status = _Watching(pid, send_signal, terminal, streams, signals).until_end()
         finally:
@@ -200,7 +200,7 @@ def _terminal(*, relay: bool) -> Iterator[_Terminal | None]:
         os.close(terminal.master)
 
 
-def _start(
+def _fork_and_exec(
     argv: Sequence[str],
     environ: Mapping[str, str],
     terminal: _Terminal | None,
@@ -298,7 +298,7 @@ class _Watching:
         while True:
             ended, status = os.waitpid(self._pid, os.WNOHANG)
             if ended:
-                self._drain()
+                self._drain_terminal()
                 code = os.waitstatus_to_exitcode(status)
                 if self._ended_by and code in (-signal.SIGKILL, 128 + signal.SIGKILL):
                     return 128 + self._ended_by
@@ -359,7 +359,7 @@ class _Watching:
             os.kill(self._pid, signal.SIGKILL)
         self._deadline = None
 
-    def _drain(self) -> None:
+    def _drain_terminal(self) -> None:
         """What the program wrote last."""
         with contextlib.suppress(EOFError, OSError):
             while self._terminal is not None and self._copies and self._terminal.show():

@@ -89,20 +89,22 @@ _COVERED_SIZES = (0, 2)
 _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.worktree")
 
 
-def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
+def sockets_of(visible: Iterable[str], hidden: Iterable[str]) -> Question:
     """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
-    marks = dict.fromkeys(shown, "+") | dict.fromkeys(hidden, "-")
+    marks = dict.fromkeys(visible, "+") | dict.fromkeys(hidden, "-")
     return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items())))
 
 
-def _sockets(_: str, *places: str) -> Answer:
+def _listening_sockets(_: str, *places: str) -> Answer:
     """The canonical paths of Unix sockets that take connections or datagrams here, sorted.
 
     The places say where, as `sockets_of` does.
     """
     marks = {each[1:]: each[:1] == "+" for each in places}
     return (
-        tuple(sorted(filter(lambda path: _shown(path, marks), _listening()))) if any(marks.values()) else ()
+        tuple(sorted(filter(lambda path: _is_shown(path, marks), _listening())))
+        if any(marks.values())
+        else ()
     )
 
 
@@ -130,13 +132,13 @@ def _listening() -> set[str]:
     for path in named:
         folder, _, name = path.rpartition("/")
         if folder not in folders:
-            folders[folder] = _real(folder or "/")
+            folders[folder] = _real_directory(folder or "/")
         if folders[folder]:
             found.add(f"{folders[folder].rstrip('/')}/{name}")
     return found
 
 
-def _real(folder: str) -> str:
+def _real_directory(folder: str) -> str:
     """The canonical path of a directory; empty where it can't be reached from here."""
     try:
         return os.path.realpath(folder, strict=True)
@@ -144,7 +146,7 @@ def _real(folder: str) -> str:
         return ""
 
 
-def _shown(path: str, marks: dict[str, bool]) -> bool:
+def _is_shown(path: str, marks: dict[str, bool]) -> bool:
     while path not in marks and path != "/":
         path = path.rpartition("/")[0] or "/"
     return marks.get(path, False)
@@ -156,7 +158,7 @@ def _stamp(path: str) -> Answer:
     Nobody but root can set the time of the last change (ctime) back.
     """
     try:
-        return _numbers(os.stat(path))[1:]
+        return _stat_numbers(os.stat(path))[1:]
     except (OSError, ValueError):
         return ()
 
@@ -164,12 +166,12 @@ def _stamp(path: str) -> Answer:
 def _artifact(path: str) -> Answer:
     """The same of what we wrote, a link not followed, where other names of it may come and go."""
     try:
-        return _numbers(os.lstat(path))[1:8]
+        return _stat_numbers(os.lstat(path))[1:8]
     except (OSError, ValueError):
         return ()
 
 
-def _status(*paths: str) -> Answer:
+def _statuses(*paths: str) -> Answer:
     """What is at each path, a link not followed, separated by commas."""
     return tuple(map(_status_at, paths))
 
@@ -177,12 +179,12 @@ def _status(*paths: str) -> Answer:
 def _status_at(path: str) -> str:
     """How many names a plain file has; the mode (stat.h), owner, group and device; empty for nothing."""
     try:
-        return ",".join(_numbers(os.lstat(path))[:5])
+        return ",".join(_stat_numbers(os.lstat(path))[:5])
     except (OSError, ValueError):
         return ""
 
 
-def _numbers(found: os.stat_result) -> Answer:
+def _stat_numbers(found: os.stat_result) -> Answer:
     names = found.st_nlink if stat.S_ISREG(found.st_mode) else 0
     what = (names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino)
     return tuple(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)))
@@ -210,7 +212,7 @@ def content_of(path: str) -> tuple[int, bytes | None]:
         os.close(descriptor)
 
 
-def _digest(path: str) -> Answer:
+def _content_digest(path: str) -> Answer:
     """The size of a plain file, and the SHA-256 of its first MiB; nothing for anything else."""
     return digest_of(*content_of(path))
 
@@ -242,7 +244,7 @@ def index_bytes(path: str) -> bytes:
         return b""
 
 
-def _index(path: str) -> Answer:
+def _index_digest(path: str) -> Answer:
     """The digest of an index of Git's, where it may have an entry that is another repository; else its mark.
 
     So that what every commit changes renders nothing anew where there is no such entry.
@@ -260,7 +262,7 @@ def _nested(root: str, *names: str) -> Answer:
     return tuple(find(root, names))
 
 
-def _listing(path: str) -> Answer:
+def _directory_listing(path: str) -> Answer:
     """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
     try:
         with os.scandir(path) as entries:
@@ -269,12 +271,12 @@ def _listing(path: str) -> Answer:
         return ()
 
 
-def _groups(_: str) -> Answer:
+def _process_groups(_: str) -> Answer:
     """Our user, group and further groups."""
     return tuple(map(str, (os.getuid(), os.getgid(), *os.getgroups())))
 
 
-def _tree(*roots: str) -> Answer:
+def _tree_digest(*roots: str) -> Answer:
     """How many files are in some directories, and a sum of what each is and when it last changed."""
     count = total = 0
     for found in _files_in(roots):
@@ -309,24 +311,24 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB
 """Odd, and without a pattern, so that what two files add doesn't cancel out."""
 
 
-def _variable(*names: str) -> Answer:
+def _variable_values(*names: str) -> Answer:
     """The values of variables behind `=`; empty for one that is not set."""
     return tuple(f"={os.environ[name]}" if name in os.environ else "" for name in names)
 
 
 KINDS: dict[str, Callable[..., Answer]] = {
     "artifact": _artifact,
-    "content": _digest,
-    "index": _index,
-    "listing": _listing,
+    "content": _content_digest,
+    "index": _index_digest,
+    "listing": _directory_listing,
     "memory": _memory,
     "minute": _minute,
     "nested": _nested,
-    "sockets": _sockets,
+    "sockets": _listening_sockets,
     "stamp": _stamp,
-    "status": _status,
-    "groups": _groups,
-    "tree": _tree,
-    "variable": _variable,
+    "status": _statuses,
+    "groups": _process_groups,
+    "tree": _tree_digest,
+    "variable": _variable_values,
 }
 """What can be asked, beside `entries`: what is at some names in a directory."""

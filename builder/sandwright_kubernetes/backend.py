@@ -14,7 +14,7 @@ from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Delivery, Leftover, Preflight, RemoteCanary
 from sandwright.methods.fleets import Fleet, FleetOrder
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.launched import Launched, signal_all
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
@@ -84,7 +84,7 @@ class Kubernetes(Launched):
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
         """Signal the launcher: it deletes the Job, whose command gets SIGTERM from the cluster."""
-        return signalled([launcher], number)
+        return signal_all([launcher], number)
 
     def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
         """An Indexed Job."""
@@ -108,8 +108,8 @@ class Kubernetes(Launched):
         record = next((each for each in records.read_all() if each.job == name), None)
         if record is None or not record.is_stale:
             raise HostError(f"{leftover} is not recorded, or its run goes on")
-        connection = connect(record.place)
-        if _is_ours(connection, record):
+        connection = connect(record.cluster)
+        if _job_is_ours(connection, record):
             remove_job(connection, record.namespace, record.job)
         record.forget()
 
@@ -129,7 +129,7 @@ class Kubernetes(Launched):
                 connection.ask("DELETE", path)
 
 
-def _is_ours(connection: Connection, record: JobRecord) -> bool:
+def _job_is_ours(connection: Connection, record: JobRecord) -> bool:
     """Whether the Job is there and bears our labels. Raise HostError for another one of its name."""
     try:
         found = connection.ask("GET", path_of("Job", record.namespace, record.job))

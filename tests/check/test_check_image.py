@@ -435,7 +435,7 @@ def test_directories_that_no_member_speaks_of_are_bounded() -> None:
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
         _put_deep(LayeredTree("a test", limits=ArchiveLimits(names=1 << 20)), 4)
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
-        _remember_deep(layers._Below(left=ArchiveLimits(names=1 << 20)), 4)
+        _remember_deep(layers._Below(limits=ArchiveLimits(names=1 << 20)), 4)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from sandwright import process
 from sandwright.check.image import check_image
-from sandwright.check.structure import expanded, read_tests
+from sandwright.check.structure import expand_variables, read_tests
 from sandwright.errors import DocumentError
 from support import layouts, tars
 from support.tars import file, folder, symlink
@@ -239,7 +239,7 @@ def test_an_unbound_variable_that_is_set(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_variables_are_replaced_as_by_go(text: str, expected: str) -> None:
     """Of os.Expand; the expected ones are what Go 1.26 printed."""
-    assert expanded(text, {"A": "1", "B": "2"}) == expected
+    assert expand_variables(text, {"A": "1", "B": "2"}) == expected
 
 
 COMMANDS = """

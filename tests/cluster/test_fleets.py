@@ -30,7 +30,7 @@ from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright_kubernetes.backend import Kubernetes
 from sandwright_kubernetes.fleets import fleet as following
-from sandwright_kubernetes.fleets.tally import Tally, indexes, waiting
+from sandwright_kubernetes.fleets.tally import Tally, indexes, waiting_reasons
 from sandwright_kubernetes.render import render_kubernetes
 from support.goldens import write_artifacts
 
@@ -491,7 +491,7 @@ def test_statuses_of_any_shape() -> None:
         tally.see_job(hostile)
         assert tally.see_pod(hostile) is None
         assert tally.counts() == Counts(0, 0, 0)
-        assert list(waiting([hostile] if isinstance(hostile, dict) else [])) == []
+        assert list(waiting_reasons([hostile] if isinstance(hostile, dict) else [])) == []
 
 
 def test_why_nothing_runs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from cluster.person import Person
 from cluster.start import Cluster, cluster
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.fixture import planted
-from sandwright.verify.listeners import listening
+from sandwright.verify.fixture import plant_fixture
+from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import judge
 from sandwright.verify.prove import at_fixture
 from sandwright.verify.subject import ProofSubject, canaries
@@ -138,8 +138,8 @@ def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> No
     connection = connect(KubernetesPlace(everyone.kubeconfig))
     registry = parse_registry(everyone.variables[REGISTRY])
     with (
-        planted(Path("/var/tmp")) as fixture,
-        listening(fixture.read, fixture.write, fixture.word) as heard,
+        plant_fixture(Path("/var/tmp")) as fixture,
+        canary_listeners(fixture.read, fixture.write, fixture.word) as heard,
         cluster_canary(connection, "plain", registry) as remote,
     ):
         resolve = at_fixture(resolver(text, tmp_path / "p"), fixture)

@@ -20,7 +20,7 @@ from sandwright.cli.commands.table import command_of
 from sandwright.errors import DocumentError
 from sandwright.image.cache import default_cache
 from sandwright.reference import pages
-from sandwright.reference.markdown import filled
+from sandwright.reference.markdown import fill_generated
 from support.consoles import Block, Command, blocks, first_missing, ran
 
 ROOT = Path(__file__).parents[2]
@@ -231,9 +231,9 @@ def test_a_page_that_says_something_else_is_found(tmp_path: Path) -> None:
 
 def test_generated_parts_are_filled_and_nothing_else() -> None:
     page = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n"
-    new = filled(page, {"x": "new\n"}, file="page.md")
+    new = fill_generated(page, {"x": "new\n"}, file="page.md")
     assert new == "a\n<!-- generated: x -->\n\nnew\n\n<!-- end -->\nb\n"
-    assert filled(new, {"x": "new\n"}, file="page.md") == new
+    assert fill_generated(new, {"x": "new\n"}, file="page.md") == new
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_generated_parts_are_filled_and_nothing_else() -> None:
 )
 def test_what_is_no_generated_part(page: str, said: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        filled(page, {"x": ""}, file="page.md")
+        fill_generated(page, {"x": ""}, file="page.md")
     assert str(caught.value) == said
 
 

@@ -27,7 +27,7 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.init import chosen
 from sandwright.init.init import check, propose
 from sandwright.init.languages import LANGUAGES, is_secret
-from sandwright.init.project import ProjectFacts, look, spellable
+from sandwright.init.project import ProjectFacts, can_be_named, examine_project
 from sandwright.init.proposal import Choice, proposal
 from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
@@ -105,7 +105,7 @@ def _choice(method: str) -> Choice:
 
 
 def _proposed(folder: Path, method: str) -> Policy:
-    text = proposal(look(folder), _choice(method))
+    text = proposal(examine_project(folder), _choice(method))
     return Policy.from_layers([layer(text, file="sandbox.yaml")])
 
 
@@ -115,7 +115,7 @@ def _proposed(folder: Path, method: str) -> Policy:
 )
 def test_what_is_proposed_loads_and_renders(folder: Path, method: str, shape: str) -> None:
     _make(folder, SHAPES[shape])
-    check(folder, proposal(look(folder), _choice(method)), method)
+    check(folder, proposal(examine_project(folder), _choice(method)), method)
 
 
 @pytest.mark.needs("bwrap")
@@ -261,7 +261,11 @@ def test_what_it_refuses(
 def test_a_method_that_cannot_enforce_it_is_an_error(folder: Path) -> None:
     _make(folder, [".github/workflows/ci.yml"])
     with pytest.raises(RenderError, match=r"can't enforce"):
-        check(folder, proposal(look(folder), _choice("bwrap")).replace("time: 8h", "memory: 1GiB"), "bwrap")
+        check(
+            folder,
+            proposal(examine_project(folder), _choice("bwrap")).replace("time: 8h", "memory: 1GiB"),
+            "bwrap",
+        )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -269,7 +273,7 @@ def test_editors_find_nothing_wrong_with_it(folder: Path, shape: str) -> None:
     _make(folder, SHAPES[shape])
     validator = Draft202012Validator(policy_schema())
     for method in PREVENTED:
-        document = yaml.safe_load(proposal(look(folder), _choice(method)))
+        document = yaml.safe_load(proposal(examine_project(folder), _choice(method)))
         assert list(validator.iter_errors(document)) == []
 
 
@@ -285,7 +289,7 @@ def test_each_finding_has_its_line(folder: Path) -> None:
     ]
     _make(folder, [*names, ".github/workflows/ci.yml", ".gitlab-ci.yml", "node_modules/x/test.pem"])
     (folder / ".git").mkdir()
-    found = look(folder)
+    found = examine_project(folder)
     assert [each.name for each in found.languages] == ["Python", "Go"]
     assert found.secrets == (".env", "deploy/prod.key")
     assert found.git == "repository"
@@ -307,7 +311,7 @@ def test_each_finding_has_its_line(folder: Path) -> None:
 
 def test_every_choice_has_a_comment(folder: Path) -> None:
     """A key of a section, or a key of its own, has a comment above it."""
-    lines = proposal(look(_make(folder, SHAPES["several"])), _choice("bwrap")).splitlines()
+    lines = proposal(examine_project(_make(folder, SHAPES["several"])), _choice("bwrap")).splitlines()
     sections = ("filesystem:", "network:", "environment:", "resources:", "schema: 1")
     for above, line in pairwise(lines):
         key = line.startswith("  ") and line[2].isalpha()
@@ -317,11 +321,11 @@ def test_every_choice_has_a_comment(folder: Path) -> None:
 
 
 def test_a_linked_work_tree_is_told_from_a_repository(folder: Path) -> None:
-    assert look(folder).git == ""
+    assert examine_project(folder).git == ""
     (folder / ".git").write_text("gitdir: /elsewhere/.git/worktrees/p\n")
-    assert look(folder).git == "elsewhere"
+    assert examine_project(folder).git == "elsewhere"
     assert "lies elsewhere and stays read-only" in " ".join(
-        proposal(look(folder), _choice("bwrap")).replace("#", "").split()
+        proposal(examine_project(folder), _choice("bwrap")).replace("#", "").split()
     )
 
 
@@ -336,13 +340,13 @@ def test_in_a_linked_work_tree_the_grant_to_commit_is_proposed(folder: Path) -> 
         ("-C", str(repository), "worktree", "add", "-q", str(project)),
     ):
         process.run(*git, *words, cwd=folder, env=environ, timeout=60)
-    assert look(project).git == "worktree"
+    assert examine_project(project).git == "worktree"
     proposed = _proposed(project, "bwrap")
     assert [item.value for item in proposed.settings.items("filesystem.git")] == ["worktree"]
     done = _sandwright(project, "init", "--yes", "--method", "kubernetes")
     assert (done.returncode, "sandwright trust" in done.stdout + done.stderr) == (0, True), done.stderr
     (repository / ".git" / "worktrees" / "linked" / "gitdir").write_text("/elsewhere/.git\n")
-    assert look(project).git == "elsewhere"  # rendering would refuse the grant
+    assert examine_project(project).git == "elsewhere"  # rendering would refuse the grant
 
 
 @pytest.mark.needs("git")
@@ -351,7 +355,7 @@ def test_what_git_ignores_tells_nothing_of_the_project_but_secrets(folder: Path)
     names = ["go.mod", "data/package.json", "data/keys/a.pem", "node_modules/x/b.pem", ".env", "new/.env"]
     _make(folder, [*names, "data/deep/er/c.pem", "web/gone/d.key"])
     (folder / ".gitignore").write_text("/data\nnode_modules\n.env\ngone\n")
-    found = look(folder)
+    found = examine_project(folder)
     assert [each.name for each in found.languages] == ["Go"]
     assert found.secrets == (".env", "data/deep/er/c.pem", "data/keys/a.pem", "new/.env", "web/gone/d.key")
     assert found.whole
@@ -365,7 +369,7 @@ def test_a_large_directory_that_git_ignores_hides_nothing_of_the_project(
     process.run("git", "init", "-q", cwd=folder, env=_environ(folder), timeout=60)
     _make(folder, ["z/package.json", "z.pem", ".gitignore", *(f"data/{number}" for number in range(60))])
     (folder / ".gitignore").write_text("data\n")
-    found = look(folder)
+    found = examine_project(folder)
     assert ([each.name for each in found.languages], found.secrets) == (["Node"], ("z.pem",))
     assert not found.whole
 
@@ -385,7 +389,7 @@ def test_a_large_directory_that_git_ignores_hides_nothing_of_the_project(
     ],
 )
 def test_the_command_to_try_fits(folder: Path, names: list[str], command: str) -> None:
-    assert (*look(_make(folder, names)).try_out, "")[0] == command
+    assert (*examine_project(_make(folder, names)).try_out, "")[0] == command
 
 
 @pytest.mark.parametrize(
@@ -403,26 +407,26 @@ def test_the_command_to_try_fits(folder: Path, names: list[str], command: str) -
 def test_make_is_tried_where_it_has_a_target_for_that(folder: Path, text: str, *, makes: bool) -> None:
     _make(folder, ["go.mod"])
     (folder / "Makefile").write_text(text)
-    assert look(folder).try_out[0] == ("make test" if makes else "go test ./...")
+    assert examine_project(folder).try_out[0] == ("make test" if makes else "go test ./...")
 
 
 def test_a_makefile_that_is_none_is_not_opened(folder: Path) -> None:
     os.mkfifo(folder / "Makefile")
     (folder / "GNUmakefile").symlink_to(folder.parent / "outside")
     (folder.parent / "outside").write_text("test:\n")
-    assert look(folder).try_out == ()
+    assert examine_project(folder).try_out == ()
 
 
 def test_a_directory_of_a_repository_has_it_elsewhere(folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / "packages" / "web").mkdir(parents=True)
-    assert look(folder).git == "repository"
-    assert look(folder / "packages" / "web").git == "elsewhere"
+    assert examine_project(folder).git == "repository"
+    assert examine_project(folder / "packages" / "web").git == "elsewhere"
 
 
 def test_a_virtual_environment_is_not_the_project(folder: Path) -> None:
     _make(folder, ["myenv/pyvenv.cfg", "myenv/cacert.pem", "myenv/lib/x.key", "tls.key"])
-    assert look(folder).secrets == ("tls.key",)
+    assert examine_project(folder).secrets == ("tls.key",)
 
 
 @pytest.mark.parametrize(
@@ -443,7 +447,7 @@ def test_names_of_other_kinds_do_not_stop_it(folder: Path) -> None:
     (folder / ".env").mkdir()
     (folder / "pyproject.toml").mkdir()
     (folder / "loop").symlink_to(".")
-    found = look(folder)
+    found = examine_project(folder)
     assert (found.secrets, found.languages) == (("pipe.pem",), ())
 
 
@@ -520,13 +524,13 @@ def test_the_first_method_that_works_is_taken_and_no_more_are_tried(
 def test_only_seatbelt_gets_fragments(folder: Path) -> None:
     _make(folder, SHAPES["java"])
     assert "java" in (_proposed(folder, "seatbelt").settings.items("macos")[-1].value)
-    assert "macos" not in proposal(look(folder), _choice("bwrap"))
+    assert "macos" not in proposal(examine_project(folder), _choice("bwrap"))
 
 
 def test_names_that_no_policy_can_spell_are_told(folder: Path) -> None:
     _make(folder, ["glob*.pem", "line\nbreak.key", ".env"])
     (folder / os.fsdecode(b"\xff.pem")).write_text("secret")
-    found = look(folder)
+    found = examine_project(folder)
     assert found.secrets == (".env",)
     assert set(found.strange) == {"glob*.pem", "line\nbreak.key", os.fsdecode(b"\xff.pem")}
     assert "3 more files look like secrets" in proposal(found, _choice("bwrap"))
@@ -536,7 +540,7 @@ def test_a_link_is_a_name_and_no_way(folder: Path) -> None:
     outside = _make(folder.parent / "outside", ["other.pem"])
     (folder / "away").symlink_to(outside)
     (folder / ".env").symlink_to("nowhere")
-    found = look(folder)
+    found = examine_project(folder)
     assert (found.secrets, found.shared) == ((), (".env",))  # denied, a link would be refused
 
 
@@ -553,17 +557,17 @@ def test_what_git_tracks_is_proposed_and_not_denied(folder: Path) -> None:
     ):
         process.run(*git, *words, cwd=folder, env=_environ(folder), timeout=60)
     monitor.unlink(missing_ok=True)
-    found = look(folder)
+    found = examine_project(folder)
     assert (found.secrets, found.shared) == ((".env", "conf/prod.key"), (".npmrc", "conf/.env"))
     assert not monitor.exists()  # of a stranger's repository nothing is run
     text = proposal(found, _choice("bwrap"))
     assert "  # - $PROJECT/.npmrc\n  # - $PROJECT/conf/.env\n" in text
     denied = [item.value for item in _proposed(folder, "bwrap").settings.items("filesystem.deny")]
     assert denied[-2:] == ["$PROJECT/.env", "$PROJECT/conf/prod.key"]
-    assert look(folder / "conf").shared == (".env",)
+    assert examine_project(folder / "conf").shared == (".env",)
     for name in (".env", "conf/prod.key"):
         (folder / name).unlink()
-    assert "  # deny:\n  # - $PROJECT/.npmrc\n" in proposal(look(folder), _choice("bwrap"))
+    assert "  # deny:\n  # - $PROJECT/.npmrc\n" in proposal(examine_project(folder), _choice("bwrap"))
     _proposed(folder, "bwrap")
 
 
@@ -585,7 +589,7 @@ def test_of_a_strangers_incomplete_repository_nothing_is_fetched(folder: Path, u
     process.run("sh", "-euc", _INCOMPLETE, "sh", url, cwd=folder, env=_environ(folder), timeout=60)
     (folder / "sandbox.yaml").write_text("method: bwrap\nfilesystem: {deny: [$PROJECT/code]}\n")
     _make(folder, [".env"])
-    assert look(folder).shared == ()
+    assert examine_project(folder).shared == ()
     lint = ("-P", "-c", "from sandwright.cli import main; main()", "lint", "sandbox.yaml")
     process.run(sys.executable, *lint, cwd=folder, env=_environ(folder), timeout=60)
     assert not (folder / "ran").exists()
@@ -601,7 +605,7 @@ def test_of_a_strangers_incomplete_repository_nothing_is_fetched(folder: Path, u
 def test_any_name_is_quoted_or_refused(name: str, languages: set[int], method: str) -> None:
     """The text is a policy, and says the name and no other."""
     path = f"deep/{name}.pem"
-    if not spellable(path):
+    if not can_be_named(path):
         return
     chosen = tuple(LANGUAGES[each] for each in sorted(languages))
     text = proposal(ProjectFacts(languages=chosen, secrets=(path,)), _choice(method))
@@ -631,12 +635,12 @@ def test_an_operators_floor_is_heard(folder: Path, monkeypatch: pytest.MonkeyPat
     from sandwright.errors import DocumentError  # noqa: PLC0415
 
     with pytest.raises((DocumentError, UsageError), match=r"method|bwrap"):
-        check(folder, proposal(look(folder), _choice("bwrap")), "bwrap")
+        check(folder, proposal(examine_project(folder), _choice("bwrap")), "bwrap")
 
 
 def test_rendering_is_of_the_text_that_is_shown(folder: Path) -> None:
     _make(folder, SHAPES["python"])
-    text = proposal(look(folder), _choice("seatbelt"))
+    text = proposal(examine_project(folder), _choice("seatbelt"))
     (folder / "sandbox.yaml").write_text(text)
     rendered = render(Policy.load(folder / "sandbox.yaml").resolve(), "seatbelt")
     assert "profile.sb" in {each.name for each in rendered.artifacts}

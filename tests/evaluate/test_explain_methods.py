@@ -101,14 +101,14 @@ def test_answers_come_from_the_artifact(
     row = _row(question, subject, method)
     assert (row.decision, row.status, str(row.source)) == (decision, status, source)
     if place is not None:
-        assert row.place is not None
-        assert place in (str(row.place), row.place.text)
+        assert row.position is not None
+        assert place in (str(row.position), row.position.text)
 
 
 @pytest.mark.parametrize("method", ["oci", "seatbelt"])
 def test_rules_are_shown_with_their_line(method: str) -> None:
     policy = _policy()
-    place = _row("write", "$PROJECT/new", method, policy).place
+    place = _row("write", "$PROJECT/new", method, policy).position
     assert place is not None
     content = next(each.content for each in artifacts(policy, method) if each.name == place.artifact)
     lines = content.decode().splitlines()[place.line - 1 :]
@@ -303,7 +303,7 @@ def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPat
     made = (Artifact("config.json", json.dumps(config).encode(), ""), plan)
     monkeypatch.setitem(METHODS["oci"].__dict__, "make_artifacts", lambda _: made)
     row = _row("syscall", "ptrace", "oci")
-    assert (row.decision, row.status, row.place and row.place.text) == (
+    assert (row.decision, row.status, row.position and row.position.text) == (
         "allow",
         "disagrees",
         "defaultAction: SCMP_ACT_ALLOW",
@@ -335,9 +335,9 @@ def test_hosts_are_asked_of_the_proxys_configuration(
     method: str, target: str, decision: str, text: str
 ) -> None:
     row = _row("connect", target, method, _policy(PROXIED))
-    assert (row.decision, row.status, row.place and row.place.text) == (decision, "agrees", text)
-    assert row.place is not None
-    assert row.place.artifact.rpartition("/")[2] == "squid.conf"
+    assert (row.decision, row.status, row.position and row.position.text) == (decision, "agrees", text)
+    assert row.position is not None
+    assert row.position.artifact.rpartition("/")[2] == "squid.conf"
 
 
 @pytest.mark.parametrize(

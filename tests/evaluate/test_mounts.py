@@ -17,7 +17,7 @@ from sandwright.policy import load
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
 DIRECTORY, FILE, SOCKET = HostEntry("directory"), HostEntry("file"), HostEntry("socket")
@@ -246,7 +246,7 @@ def test_a_git_file_cannot_be_rewritten() -> None:
 
 
 def test_protected_names_that_could_appear() -> None:
-    found = {path for path, _ in unguarded(_resolve(""))}
+    found = {path for path, _ in unprotected_names(_resolve(""))}
     assert "/home/u/p/.vscode" in found
     assert "/home/u/p/.git/config.worktree" in found
     assert "/home/u/p/.git/hooks" not in found

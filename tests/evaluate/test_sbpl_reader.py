@@ -114,8 +114,8 @@ def test_every_datum_knows_its_place() -> None:
     places = []
     rest = datum.value
     while isinstance(rest, Pair):
-        assert rest.place is not None
-        places.append((str(rest.place.position), rest.place.text))
+        assert rest.origin is not None
+        places.append((str(rest.origin.position), rest.origin.text))
         rest = rest.cdr
     assert str(datum.span.position) == "p.sb:1:1"
     assert places == [

@@ -15,7 +15,7 @@ from sandwright.errors import BuildError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.identity import AccountFiles
 from sandwright.runtime.contract import Start, StartableImage
-from sandwright.verify.mapping.cases import CALLER, ExpectedUser, MappingCase, cases
+from sandwright.verify.mapping.cases import CALLER, ExpectedUser, MappingCase, mapping_cases
 from sandwright.verify.mapping.prove import fault, prove_mapping
 from sandwright.verify.mapping.starts import MappedImage
 from sandwright.watchdog import Ended
@@ -98,7 +98,7 @@ PASSWD = "root:x:0:0::/root:/bin/sh\nwww:x:33:33::/var/www:/x\nagent:x:1000:1000
 def test_the_cases() -> None:
     """What must be found, written down for one image."""
     group = "root:x:0:\nstaff:x:50:\ndialout:x:20:\nagent:x:1000:\n"
-    found = {case.name: case for case in cases("agent", AccountFiles(PASSWD, group))}
+    found = {case.name: case for case in mapping_cases("agent", AccountFiles(PASSWD, group))}
     assert tuple(found) == ALL
     expected = {name: case.expected for name, case in found.items()}
     home = "/home/agent"
@@ -117,11 +117,13 @@ def test_the_cases() -> None:
 
 
 def test_an_image_with_nobody_else() -> None:
-    names = [case.name for case in cases("agent", AccountFiles("agent:x:1:1::/a:/b\n", "agent:x:1:\n"))]
+    names = [
+        case.name for case in mapping_cases("agent", AccountFiles("agent:x:1:1::/a:/b\n", "agent:x:1:\n"))
+    ]
     missing = {"a uid that another account has", "a gid that another group has", "root, when it is asked for"}
     assert set(names) == set(ALL) - missing
     with pytest.raises(BuildError, match="the image has no account agent"):
-        cases("agent", AccountFiles())
+        mapping_cases("agent", AccountFiles())
 
 
 TOLD = {
@@ -138,9 +140,11 @@ TOLD = {
     "NoNewPrivs:": "1",
 }
 WANTED = MappingCase(
-    "a caller's numbers", ExpectedUser(*CALLER, "agent", "agent", "/home/agent", at_home=True), asked=CALLER
+    "a caller's numbers",
+    ExpectedUser(*CALLER, "agent", "agent", "/home/agent", at_home=True),
+    requested_ids=CALLER,
 )
-REFUSAL = MappingCase("refused", "it can't", asked=CALLER)
+REFUSAL = MappingCase("refused", "it can't", requested_ids=CALLER)
 
 
 class Liar:

@@ -23,7 +23,7 @@ from sandwright.runtime.probe.protocol import (
     line,
     requests,
 )
-from sandwright.verify.listeners import listening
+from sandwright.verify.listeners import canary_listeners
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_one_that_hangs_is_late(program: Path) -> None:
 
 
 def test_canaries_hear_what_gets_out(program: Path, tmp_path: Path) -> None:
-    with listening(tmp_path, tmp_path, "name") as listeners:
+    with canary_listeners(tmp_path, tmp_path, "name") as listeners:
         told = {
             "tcp": attempt("tcp", "127.0.0.1", listeners.loopback, "by tcp"),
             "udp": attempt("udp", "127.0.0.1", listeners.datagrams, "by udp"),

@@ -19,7 +19,7 @@ from sandwright.documents.record import encode_record
 from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
 from sandwright.methods.shared import rundirs
-from sandwright.policy.facts import kept
+from sandwright.policy.facts import persistent_directories
 from sandwright.session import cleanup, render_store, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
 from support.sessionrecords import session_record
@@ -103,7 +103,7 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
 def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None:
     cache = here / "home/.local/state/sandwright/caches"
     with _session() as running:
-        path = Path(kept(str(here / "home"), str(here))["CACHE"])
+        path = Path(persistent_directories(str(here / "home"), str(here))["CACHE"])
         path.mkdir(parents=True)
         assert path.parent == cache
         session = _record(here, running)
@@ -191,10 +191,10 @@ def test_refusals_of_a_session_that_runs_stay(here: Path) -> None:
 
 def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
     """One of a process in another pid namespace, whose number here is nobody's or anybody's."""
-    with rundirs.recorded("oci", "sandwright-0123456789"):
+    with rundirs.record_directory("oci", "sandwright-0123456789"):
         directory = here / "run/sandwright/runs/sandwright-0123456789"
         owner = directory / "owner"
-        assert list(rundirs.abandoned("oci")) == []
+        assert list(rundirs.abandoned_directories("oci")) == []
         boot, namespace, machine = owner.read_text().splitlines()[3].split(" ")
         for where, found in (
             (f"{boot} {namespace} {machine}", [directory]),
@@ -203,7 +203,7 @@ def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
             (f"other {namespace} {machine}", [directory]),
         ):
             owner.write_text(f"oci\n1 1\n1 1\n{where}\n")
-            assert list(rundirs.abandoned("oci")) == found, where
+            assert list(rundirs.abandoned_directories("oci")) == found, where
 
 
 @pytest.mark.needs("bwrap", "unshare")

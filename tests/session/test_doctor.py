@@ -14,7 +14,7 @@ import pytest
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods import registry
-from sandwright.methods.bwrap.backend import explained
+from sandwright.methods.bwrap.backend import explain_failure
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.podman.backend import Podman
@@ -247,7 +247,9 @@ def test_the_ladder_ends_with_what_starts() -> None:
 def test_apparmors_restriction_names_the_profile_that_ships() -> None:
     """It can't be tried here: no kernel of these tests has AppArmor."""
     host = replace(collect_host(), apparmor_restricts_user_namespaces=True, uid=1000, surroundings="machine")
-    code, _, remedy = explained(Failed("not-started", "bwrap: setting up uid map: Permission denied"), host)
+    code, _, remedy = explain_failure(
+        Failed("not-started", "bwrap: setting up uid map: Permission denied"), host
+    )
     assert code == "namespaces-restricted"
     install, load = remedy.split(" && ")
     *words, shipped, folder = shlex.split(install)  # the path of this clone may hold blanks

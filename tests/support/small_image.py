@@ -25,7 +25,7 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.runtime.contract import StartableImage
 from sandwright.verify.canary import CanaryListener, canary_listener
 from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
-from sandwright.verify.smoke.target import outside
+from sandwright.verify.smoke.target import describe_host
 
 PYTHON = "/usr/bin/python3"
 UID, GID = 65532, 65532
@@ -71,7 +71,7 @@ class SmallImage:
             "platform": self.platform,
             "uid": UID,
             "gid": GID,
-            "outside": outside(),
+            "outside": describe_host(),
             "user": "tester",
             "environment": ENVIRONMENT,
             "programs": (ImageProgram("python3 --version", (PYTHON, "--version"), prints="Python 3"),),

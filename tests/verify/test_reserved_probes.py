@@ -59,7 +59,7 @@ def test_what_run_makes_is_green(home: Path) -> None:
     assert {each.probe: each.verdict for each in found.outcomes if each.probe in RESERVED} == dict.fromkeys(
         RESERVED, Verdict.PASS
     )
-    assert [each for each in user_dirs.hidden() if list(Path(each).glob(".sandwright-*"))] == []
+    assert [each for each in user_dirs.hidden_directories() if list(Path(each).glob(".sandwright-*"))] == []
 
 
 def test_a_method_that_forgets_the_state_is_red(home: Path) -> None:

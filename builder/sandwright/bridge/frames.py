@@ -127,7 +127,7 @@ def decode_request(payload: bytes) -> CallRequest:
     """The request of a CALL's payload. Raise ProtocolError for anything else, later versions too."""
     if not payload or payload[0] != VERSION:
         raise ProtocolError(f"version {payload[0] if payload else 'nothing'}; this is version {VERSION}")
-    words = _words(memoryview(payload)[1:])
+    words = _decode_words(memoryview(payload)[1:])
     if any(b"\0" in word for word in words):
         raise ProtocolError("a word with a NUL byte")
     return CallRequest(words[0], words[1], tuple(words[2:]))
@@ -148,7 +148,7 @@ def encode_credit(amount: int) -> bytes:
     return encode(FrameKind.CREDIT, _LENGTH.pack(amount))
 
 
-def _words(data: memoryview) -> Sequence[bytes]:
+def _decode_words(data: memoryview) -> Sequence[bytes]:
     if len(data) < _LENGTH.size:
         raise ProtocolError("a call that ends before its words")
     (count,) = _LENGTH.unpack_from(data)

@@ -79,7 +79,7 @@ def read_pair(
     work tree. Else each is a file, or `REVISION:FILE` as Git has it. Raise UsageError for what can't be read,
     DocumentError for what is no policy.
     """
-    file = Path(policy if revisions else _file(new))
+    file = Path(policy if revisions else _local_file(new))
     reading = _reader(file, policy if revisions else "")
     file = file.absolute()
     below = [
@@ -101,7 +101,7 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     """
     if not revision or not facts.texts:
         return facts
-    path = spelling.expanded(policy.seccomp_file(), facts.variables)
+    path = spelling.expand_path(policy.seccomp_file(), facts.variables)
     top = history.top(Path(facts.project))
     if is_inside(path, facts.project):
         name = f"./{path[len(facts.project) :].lstrip('/')}"
@@ -113,7 +113,7 @@ def _as_in(revision: str, policy: MergedPolicy, facts: HostFacts) -> HostFacts:
     return replace(facts, texts=dict.fromkeys(facts.texts, text))
 
 
-def _file(name: str) -> str:
+def _local_file(name: str) -> str:
     """The file that `REVISION:FILE` would be here; a file's own name."""
     revision, path = _revision(name)
     if not revision or path.startswith("./"):

@@ -96,7 +96,7 @@ def _lock_base(
     cache = Cache(default_cache(os.environ))
     lock = lock_base(definition, settings=registry(), cache=cache, progress=progress)
     write_base_lock(definition.folder, lock)
-    _note(definition, base_lock_changes(previous, lock), progress)
+    _note_changes(definition, base_lock_changes(previous, lock), progress)
     return lock
 
 
@@ -113,10 +113,10 @@ def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress)
         progress=progress,
     )
     write_lock(definition.folder, lock)
-    _note(definition, lock_changes(previous, lock), progress)
+    _note_changes(definition, lock_changes(previous, lock), progress)
     return lock
 
 
-def _note(definition: ImageDefinition, changes: Sequence[str], progress: Progress) -> None:
+def _note_changes(definition: ImageDefinition, changes: Sequence[str], progress: Progress) -> None:
     for change in changes or ["nothing has changed"]:
         progress.note(f"{definition.name}: {change}")

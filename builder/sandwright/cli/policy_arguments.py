@@ -15,7 +15,7 @@ from sandwright.session.request import RunRequest
 
 def load_policy(request: RunRequest) -> Policy:
     """The policy of all layers, as a run takes it: operator, user, the named file, and this run."""
-    return Policy.from_layers(load(request, LiveHost(), shown=request.shown()).layers)
+    return Policy.from_layers(load(request, LiveHost(), display_name=request.shown()).layers)
 
 
 def request_for(

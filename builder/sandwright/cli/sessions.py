@@ -42,7 +42,7 @@ def doctor(
         *_untold(found.untold),
         *_ladder(found.ladder),
         *_other_forms(found.fallback),
-        *_untried(found.untried),
+        *_untried_lines(found.untried),
     ):
         console.line(line)
 
@@ -77,7 +77,7 @@ def _other_forms(found: Sequence[Instead]) -> Iterator[str]:
             yield f"    what would change it: {each.change}"
 
 
-def _untried(found: Mapping[str, str]) -> Iterator[str]:
+def _untried_lines(found: Mapping[str, str]) -> Iterator[str]:
     """What was not started, as nobody needs it here."""
     for form, method in found.items():
         yield f"not tried: {form}, as {method} starts (sandwright doctor --method {form})"
@@ -92,8 +92,10 @@ def status(*, json: bool = False) -> None:
     running = [record for record, found in records if found == "running"]
     others = [record.session for record, found in records if found == "elsewhere"]
     if json:
-        shown = [{name: value for name, value in plain(each).items() if name != "after"} for each in running]
-        console.lines(encoder.dumps({"sessions": shown, "elsewhere": others}, indent=2))
+        sessions = [
+            {name: value for name, value in plain(each).items() if name != "after"} for each in running
+        ]
+        console.lines(encoder.dumps({"sessions": sessions, "elsewhere": others}, indent=2))
         return
     for session in others:
         console.line(_ELSEWHERE.format(session))

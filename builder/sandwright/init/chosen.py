@@ -40,9 +40,9 @@ def choose(requested: str = "") -> Chosen:
     """
     host = collect_host()
     if requested:
-        return _asked(requested)
+        return _named_method(requested)
     tried = []
-    for name in registry.proposed(host.os, last_resort=True):
+    for name in registry.default_methods(host.os, last_resort=True):
         found = preflights.known(registry.backend(name), host)
         tried.append(found)
         if found.ready:
@@ -52,7 +52,7 @@ def choose(requested: str = "") -> Chosen:
     return Chosen(tried[0].method, (*tried[1:], tried[0]))
 
 
-def _asked(name: str) -> Chosen:
+def _named_method(name: str) -> Chosen:
     if name in METHODS and not registry.declaration(name).enforces:
         raise UsageError(f"{name} enforces nothing; a policy with it is written by hand, with the reason")
     backend = registry.backend(name)

@@ -41,14 +41,14 @@ class RecordedCommand:
     def request(self, settings: Sequence[str] = (), recording: Recording | None = None) -> RunRequest:
         """A run with more settings: they come in place of the command's own for the same fields."""
         named = {each.partition("=")[0] for each in settings}
-        own = [each for each in self.settings if each.partition("=")[0] not in named]
+        kept_settings = [each for each in self.settings if each.partition("=")[0] not in named]
         return RunRequest(
             list(self.argv),
             policy=self.policy,
             named=self.named,
             method=recording_method(),
             presets=list(self.presets),
-            settings=[*own, *settings],
+            settings=[*kept_settings, *settings],
             time=self.time,
             quiet=True,
             trusted=self.trusted,
@@ -87,10 +87,10 @@ def attempt(
 @contextlib.contextmanager
 def _output_to_errors() -> Iterator[None]:
     """Our own output is the proposal alone."""
-    kept = os.dup(1)
+    saved_stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)

@@ -82,7 +82,7 @@ def bare_protection(
     """
     if not names or below(project, "HEAD") in excepted:
         return Protection((), (project,))
-    chosen = _chosen(project, facts, excepted)
+    chosen = _names_to_prevent(project, facts, excepted)
     if not chosen and PathRules(rules, key=same_name(facts)).changes_host(below(project, "HEAD")):
         raise UsageError(
             f"the project {project} can be a bare repository: whoever writes it decides what Git runs there; "
@@ -92,7 +92,7 @@ def bare_protection(
     return Protection(tuple(Sourced(name, names[0].source) for name in chosen), (project,))
 
 
-def _chosen(project: str, facts: HostFacts, excepted: Collection[str]) -> tuple[str, ...]:
+def _names_to_prevent(project: str, facts: HostFacts, excepted: Collection[str]) -> tuple[str, ...]:
     """The names to keep from being made; none where all are there that would have to be."""
     free = {
         name

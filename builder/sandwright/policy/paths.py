@@ -32,7 +32,7 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
         if part == "..":
             current = current.rpartition("/")[0]
             continue
-        candidate = folded(f"{current}/{part}", facts)
+        candidate = without_data_volume(f"{current}/{part}", facts)
         target = facts.link(candidate)
         if target is None:
             current = candidate
@@ -45,7 +45,7 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
     return current or "/", tuple(links)
 
 
-def followed(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
+def canonical_with_links(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
     """The canonical form of a path, and where the links on the way are.
 
     Where they form a loop: the path as it is, and the first link on the way.
@@ -58,7 +58,7 @@ def followed(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
     return found, tuple(where for where, _ in links)
 
 
-def folded(path: str, facts: HostFacts) -> str:
+def without_data_volume(path: str, facts: HostFacts) -> str:
     """A path by its name at the root, where macOS' data volume gives it a second one."""
     if facts.os == "darwin" and path.startswith(f"{_DATA}/"):
         short = path[len(_DATA) :]
@@ -82,6 +82,11 @@ def ancestors(path: str) -> tuple[str, ...]:
         found.append(path[:end])
         end = path.rfind("/", 0, end)
     return (*found, "/")
+
+
+def parent(path: str) -> str:
+    """The directory that a canonical path is in; of `/` itself."""
+    return path.rpartition("/")[0] or "/"
 
 
 def below(directory: str, name: str) -> str:

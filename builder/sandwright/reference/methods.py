@@ -116,18 +116,19 @@ def isolation_layers() -> str:
     """The barriers between a command and the user's files, and the impact of a kernel bug, by method."""
     rows = []
     for method in METHODS:
-        own = registry.properties(method)
-        root = "the image's" if own.root == "image" else "the host's"
+        properties = registry.properties(method)
+        root = "the image's" if properties.root == "image" else "the host's"
         stands = (
-            "; ".join(f"{number}. {wall}" for number, wall in enumerate(own.isolation_layers, 1)) or "nothing"
+            "; ".join(f"{number}. {wall}" for number, wall in enumerate(properties.isolation_layers, 1))
+            or "nothing"
         )
         rows.append(
             [
                 code(method),
                 root,
-                "its own" if own.own_kernel else "the host's",
+                "its own" if properties.own_kernel else "the host's",
                 stands,
-                own.kernel_exploit_impact,
+                properties.kernel_exploit_impact,
             ]
         )
     return table(["method", "root", "kernel", "barriers", "impact of a kernel bug"], rows)
@@ -139,7 +140,7 @@ def denials() -> str:
     for refused, about in REFUSED.items():
         reasons = {method: registry.declaration(method).why_unreported(refused) for method in METHODS}
         for reason in sorted(set(reasons.values()), key=list(reasons.values()).index):
-            names = _joined(each for each, own in reasons.items() if own == reason)
+            names = _joined(each for each, reason_of in reasons.items() if reason_of == reason)
             rows.append([about, names, f"no: {reason}" if reason else "yes"])
     return table(["denial", "methods", "reported"], rows)
 

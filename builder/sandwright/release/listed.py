@@ -84,10 +84,12 @@ def _differences(
         elif there[path] != listed.files[path]:
             yield f"{path}: sha256: {listed.files[path]} in the SBOM, {there[path]} in the image"
     if locked is not None:
-        wanted = {(each.name, each.version, each.sha256) for each in locked}
-        for name, version, total in sorted(wanted ^ listed.packages):
+        expected = {(each.name, each.version, each.sha256) for each in locked}
+        for name, version, total in sorted(expected ^ listed.packages):
             has = (
-                "in the lock, and not in the SBOM" if (name, version, total) in wanted else "not in the lock"
+                "in the lock, and not in the SBOM"
+                if (name, version, total) in expected
+                else "not in the lock"
             )
             yield f"package {name} {version} {total}: {has}"
 
@@ -123,12 +125,12 @@ def _spdx(document: Mapping[str, Any]) -> ParsedSbom:
     others = [each for each in document["packages"] if each is not image]
     return ParsedSbom(
         image["versionInfo"],
-        _distinct([(each["fileName"].removeprefix("."), _checksum(each)) for each in document["files"]]),
-        frozenset((each["name"], each["versionInfo"], _checksum(each)) for each in others),
+        _distinct([(each["fileName"].removeprefix("."), _sha256_of(each)) for each in document["files"]]),
+        frozenset((each["name"], each["versionInfo"], _sha256_of(each)) for each in others),
     )
 
 
-def _checksum(element: Mapping[str, Any]) -> str:
+def _sha256_of(element: Mapping[str, Any]) -> str:
     sums = (each["checksumValue"] for each in element.get("checksums", ()) if each["algorithm"] == "SHA256")
     return str(next(sums, ""))
 

@@ -71,10 +71,10 @@ def read(found: InTotoStatement, digest: str, where: str) -> Provenance:
     details = mapping(found.predicate.get("runDetails"), f"{where}: runDetails")
     if definition.get("buildType") != BUILD_TYPE:
         raise ArchiveRefused(f"{where}: its buildType is not {BUILD_TYPE}")
-    given = mapping(definition.get("externalParameters"), f"{where}: externalParameters")
+    parameters = mapping(definition.get("externalParameters"), f"{where}: externalParameters")
     inner = mapping(definition.get("internalParameters"), f"{where}: internalParameters")
-    platforms = tuple(sequence(given.get("platforms"), f"{where}: platforms"))
-    image, epoch = given.get("image"), given.get("epoch")
+    platforms = tuple(sequence(parameters.get("platforms"), f"{where}: platforms"))
+    image, epoch = parameters.get("image"), parameters.get("epoch")
     if (
         not isinstance(image, str)
         or not isinstance(epoch, int)
@@ -95,11 +95,11 @@ def read(found: InTotoStatement, digest: str, where: str) -> Provenance:
 
 
 def _read_byproduct(value: Mapping[str, Any], where: str) -> Byproduct:
-    said = strings(value.get("annotations"), f"{where}.annotations")
-    if not {ATTACHED_TO, ARTIFACT_TYPE} <= said.keys():
+    stated = strings(value.get("annotations"), f"{where}.annotations")
+    if not {ATTACHED_TO, ARTIFACT_TYPE} <= stated.keys():
         raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, and as what")
     name = str(value.get("name"))
-    return Byproduct(name, digest_of(value, where), said[ARTIFACT_TYPE], said[ATTACHED_TO])
+    return Byproduct(name, digest_of(value, where), stated[ARTIFACT_TYPE], stated[ATTACHED_TO])
 
 
 def predicate(

@@ -59,7 +59,7 @@ def rebuild(
         for platform in chosen:
             found = first_difference(published, built.layout, platform)
             if found:
-                raise IntegrityError(f"made again, it is another image: {found}{_builder(made)}")
+                raise IntegrityError(f"made again, it is another image: {found}{_builder_differences(made)}")
         if len(chosen) < len(made.parameters.platforms):
             return ", ".join(built.images[platform].manifest.digest for platform in chosen)
         if built.digest != made.digest:
@@ -69,7 +69,7 @@ def rebuild(
     return built.digest
 
 
-def _builder(made: Provenance) -> str:
+def _builder_differences(made: Provenance) -> str:
     """What of the builder is another one's, where something is."""
     found = [
         f"{what} {theirs}, here {ours}"

@@ -38,7 +38,7 @@ def encode(statement: InTotoStatement) -> bytes:
         {
             "_type": _STATEMENT,
             "subject": [
-                {"name": name, "digest": _digests(digest)} for digest, name in statement.subjects.items()
+                {"name": name, "digest": _digest_map(digest)} for digest, name in statement.subjects.items()
             ],
             "predicateType": statement.predicate_type,
             "predicate": statement.predicate,
@@ -64,7 +64,7 @@ def decode(raw: bytes, where: str) -> InTotoStatement:
 
 def resource(name: str, digest: str, **more: object) -> dict[str, Any]:
     """A resource descriptor of in-toto's: spec/v1/resource_descriptor.md."""
-    return {"name": name, "digest": _digests(digest), **more}
+    return {"name": name, "digest": _digest_map(digest), **more}
 
 
 def digest_of(value: object, where: str) -> str:
@@ -81,6 +81,6 @@ def resources(value: object, where: str) -> Sequence[Mapping[str, Any]]:
     return [mapping(each, f"{where}[{number}]") for number, each in listed]
 
 
-def _digests(digest: str) -> dict[str, str]:
+def _digest_map(digest: str) -> dict[str, str]:
     algorithm, _, encoded = digest.partition(":")
     return {algorithm: encoded}

@@ -129,7 +129,7 @@ def prepare(
     """
     existing = built_image(output, name)
     subject = _Subject(existing, _epoch(existing))
-    lock = _current(catalogue, subject, output)
+    lock = _check_current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
     packages = lock if isinstance(lock, Lock) else None
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
@@ -149,7 +149,7 @@ def prepare(
         codec=IDENTITY,
         builder=builder,
     )
-    claims = tuple(_claims(subject, predicate))
+    claims = tuple(_release_statements(subject, predicate))
     image = open_layout(existing.path)
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
 
@@ -188,7 +188,7 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
     )
 
 
-def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
+def _release_statements(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
     """What is signed: how it came about with all that belongs to it, and last that it is ours."""
     name, manifests = subject.name, subject.manifests
     subjects = {
@@ -211,7 +211,9 @@ def _epoch(existing: ImageLayout) -> int:
         raise IntegrityError(f"{existing.path}: its index has no time of creation") from None
 
 
-def _current(catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path) -> Lock | BaseLock:
+def _check_current(
+    catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path
+) -> Lock | BaseLock:
     """See that the image is what its definition and lock, as they are now, are made into; that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(

@@ -20,7 +20,7 @@ _UNIFIED = Path("/sys/fs/cgroup/unified")
 _SCRIPT = 'umount "$1" && shift && exec "$@"'
 
 
-def _variants(host: MachineFacts) -> Sequence[Variant]:
+def _crun_variants(host: MachineFacts) -> Sequence[Variant]:
     if not host.is_root:
         return (ROOTLESS,)
     return (Variant(_WITHOUT_CGROUP2) if host.cgroups == "hybrid" else Variant(),)
@@ -33,4 +33,4 @@ def _wrap(variant: Variant, words: Sequence[str]) -> Sequence[str]:
     return (*own_mounts, "sh", "-c", _SCRIPT, "sh", str(_UNIFIED), *words)
 
 
-CRUN = OciRuntime("crun", _variants, _wrap, needs_emulator)
+CRUN = OciRuntime("crun", _crun_variants, _wrap, needs_emulator)

@@ -22,7 +22,7 @@ from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
 from sandwright.runtime.scratch import PREFIX
-from sandwright.signalling import kill, own
+from sandwright.signalling import is_own_process, kill
 from sandwright.watchdog import base_environment, end_all
 
 _LONGEST = 50
@@ -127,13 +127,13 @@ def _remove_store(engine: PodmanEngine, scratch: Path) -> None:
         for note in scratch.glob("**/pause.pid"):
             with contextlib.suppress(ValueError):
                 pid = int(note.read_text())
-                kill(pid, sure=partial(_pauses, pid))
+                kill(pid, sure=partial(_is_pause_process, pid))
 
 
-def _pauses(pid: int) -> bool:
+def _is_pause_process(pid: int) -> bool:
     """Whether a process keeps a user namespace, by the file that it runs as the kernel has it."""
     with contextlib.suppress(OSError):
-        return own(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
+        return is_own_process(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
     return False
 
 

@@ -88,7 +88,7 @@ def _try(
                 failed = trial.judge(session.run(Start(subject, argv, limit, base_environment())))
     except SandwrightError as error:
         return str(error).splitlines()[-1]
-    return failed.said if failed else ""
+    return failed.output if failed else ""
 
 
 def _fault(denied: ProbeAnswer) -> str:

@@ -9,8 +9,8 @@ from sandwright.runtime.contract import Variant
 from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
 
 
-def _variants(host: MachineFacts) -> Sequence[Variant]:
+def _runc_variants(host: MachineFacts) -> Sequence[Variant]:
     return (Variant() if host.is_root else ROOTLESS,)
 
 
-RUNC = OciRuntime("runc", _variants, plain, needs_emulator)
+RUNC = OciRuntime("runc", _runc_variants, plain, needs_emulator)

@@ -17,7 +17,7 @@ from sandwright.runtime.oci import OciRuntime, plain
 _PLATFORMS = ("systrap", "ptrace", "kvm")
 
 
-def _variants(host: MachineFacts) -> Sequence[Variant]:
+def _runsc_variants(host: MachineFacts) -> Sequence[Variant]:
     rootless = () if host.is_root else ("--rootless",)
     return [
         Variant(
@@ -46,4 +46,4 @@ def without_user_namespace(variant: Variant, config: Config) -> Config:
     return {**config, "linux": linux}
 
 
-RUNSC = OciRuntime("runsc", _variants, plain, _obstacle, without_user_namespace)
+RUNSC = OciRuntime("runsc", _runsc_variants, plain, _obstacle, without_user_namespace)

@@ -25,7 +25,7 @@ class Failed:
     """A trial that failed: `code`, and a sentence for a person."""
 
     code: Fault
-    said: str
+    output: str
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,6 @@ class Trial:
         if allowed.value != self.value or denied.kind == "none":
             return Failed("not-started", ended.describe())
         if ended.status != STATUS:
-            said = f"the probe ended with {STATUS}, and the sandbox with {ended.status}"
-            return Failed("not-started", said)
+            message = f"the probe ended with {STATUS}, and the sandbox with {ended.status}"
+            return Failed("not-started", message)
         return None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sandwright import process
-from sandwright.bridge.start import place, stale, sweep
+from sandwright.bridge.start import bridges_directory, stale, sweep
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import collect_host
 from sandwright.launcher.plan import NAME
@@ -52,8 +52,8 @@ def leftovers() -> list[Leftover]:
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(going_on)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
-    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.nameless()]
-    found += [Leftover(OURS, "bridge", str(path)) for path in stale(place(os.environ))]
+    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.unowned_directories()]
+    found += [Leftover(OURS, "bridge", str(path)) for path in stale(bridges_directory(os.environ))]
     found += _records()
     return [each for each in found if not each.session or state.liveness_of(each.session) == "ended"]
 

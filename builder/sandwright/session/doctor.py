@@ -123,7 +123,7 @@ def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
     """The methods that a new policy would name, in order, to the first that starts; all where none does."""
     by_name = {each.method: each for each in found}
     rungs: list[Rung] = []
-    for name in registry.proposed(system, last_resort=True):
+    for name in registry.default_methods(system, last_resort=True):
         each = by_name[name]
         rungs.append(Rung(name, each.ready, "" if each.ready else each.message or each.code, each.remedy))
         if each.ready:

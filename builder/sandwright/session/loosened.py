@@ -12,7 +12,7 @@ from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
-from sandwright.policy.loosening import Loosening, considered, loosenings, trusted
+from sandwright.policy.loosening import Loosening, loosenings, trusted_layers, without_command_line
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
@@ -36,7 +36,7 @@ def loosened(
     def here(each: MergedPolicy) -> ResolvedPolicy:
         return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
 
-    mine, others = considered(policy), trusted(policy)
+    mine, others = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()
     if all(mine.layers != each.layers for each in others):  # nothing is looser than itself
         ours = here(mine)

@@ -16,7 +16,7 @@ from sandwright import process, user_dirs
 from sandwright.errors import CommandFailed
 from sandwright.methods.contract import Leftover
 from sandwright.policy import spelling
-from sandwright.policy.facts import KEPT, kept
+from sandwright.policy.facts import KEPT, persistent_directories
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
 from sandwright.session import state
@@ -43,7 +43,7 @@ def missing(policy: MergedPolicy, project: str) -> bool:
 
 def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
     """Paths with the root that they are spelled with, and whether they are files."""
-    values = kept(user_dirs.home(), project)
+    values = persistent_directories(user_dirs.home(), project)
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
         for item in policy.settings.items(name):
             root = next(
@@ -51,7 +51,7 @@ def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool
             )
             if root:
                 try:
-                    path = spelling.expanded(item.value, values)
+                    path = spelling.expand_path(item.value, values)
                 except ValueError:
                     continue  # resolving the policy says so, with its place
                 yield values[root], path, is_file and bool(PurePosixPath(path).suffix)
@@ -91,7 +91,11 @@ def unused_caches() -> list[Leftover]:
 def _used_caches() -> set[str]:
     """Those of projects in which a session may go on."""
     home, records = user_dirs.home(), state.read_all()
-    return {kept(home, each.project)["CACHE"] for each in records if liveness(each.process) != "ended"}
+    return {
+        persistent_directories(home, each.project)["CACHE"]
+        for each in records
+        if liveness(each.process) != "ended"
+    }
 
 
 def remove_cache(path: str) -> bool:

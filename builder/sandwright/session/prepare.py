@@ -29,11 +29,11 @@ from sandwright.policy.agents import AGENTS
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
-from sandwright.policy.layers import base
-from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
+from sandwright.policy.layers import base_presets
+from sandwright.policy.load import FLOOR, given_presets, layers_for, path_grant_layer, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import ancestors
-from sandwright.policy.policy_warnings import remarks
+from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.trusted import trusted_directories
 from sandwright.reading import read_start
@@ -80,7 +80,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     agent, own_root = _agent(policy, request), registry.properties(backend.name).root == "image"
     program = _host_program(agent, resolved, inputs) if agent and own_root else None
     if program is not None:
-        seen = shown(program.paths, what=f"{agent}, which is this host's")
+        seen = path_grant_layer(program.paths, what=f"{agent}, which is this host's")
         resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
     notes += [_about_agent(agent, program, resolved.image)] if agent and own_root else []
     if agent and not registry.properties(backend.name).own_account:  # whose home isn't looked into
@@ -122,7 +122,7 @@ def _notes(
 ) -> Iterator[str]:
     """What a person should know of a sandbox when it is rendered."""
     yield from filter(None, notes)
-    yield from remarks(
+    yield from collect_warnings(
         resolved,
         inputs,
         mounts=registry.declaration(backend.name).mounts,
@@ -131,10 +131,10 @@ def _notes(
     yield from (str(each) for each in rendered.findings if each.kind != "left-out")
 
 
-def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPolicy:
+def load(request: RunRequest, inputs: LiveHost, *, display_name: str = "") -> MergedPolicy:
     """Merge the policy's layers: the managed policy (`FLOOR`), the user's, the project's file, this run's.
 
-    `shown` is what messages call the file, by default its whole path.
+    `display_name` is what messages call the file, by default its whole path.
     """
     environ = dict(os.environ)
     if request.method:
@@ -148,20 +148,20 @@ def load(request: RunRequest, inputs: LiveHost, *, shown: str = "") -> MergedPol
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
     if request.has_policy():
-        layers = (*layers, read_layer(file, kind="project", methods=methods, shown=shown))
+        layers = (*layers, read_layer(file, kind="project", methods=methods, display_name=display_name))
     elif user_dirs.holds_home(str(file.parent)):
         raise UsageError(
             f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "
             "command could write: change into the project's directory"
         )
-    below = base([each for each in layers if each.kind != "floor"])
+    below = base_presets([each for each in layers if each.kind != "floor"])
     has_image = any(each.policy.image for each in layers)
     run_presets = given_presets(request.presets, below, image=not has_image)
     return MergedPolicy.from_layers([*run_presets, *layers])
 
 
 def _record_search(request: RunRequest, inputs: LiveHost) -> None:
-    """Record where the policy's file was looked for (`user_dirs.above`), and who looks."""
+    """Record where the policy's file was looked for (`user_dirs.find_above`), and who looks."""
     if not request.named:
         for folder in (request.cwd, *ancestors(request.cwd)):
             inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")
@@ -198,7 +198,7 @@ def resolved_here(
 
     `project` is another directory than the request's policy is in, `other` what is made of the host's facts.
     """
-    for directory in user_dirs.hidden()[:2]:
+    for directory in user_dirs.hidden_directories()[:2]:
         user_dirs.private(directory)
     _remember_directories()
     root = Path(request.policy).parent if project is None else project
@@ -206,7 +206,7 @@ def resolved_here(
     facts = collect(policy, project=root, cwd=cwd, inputs=inputs, account=True)
     found = policy.resolve(facts if other is None else other(facts))
     refuse_changeable(found)
-    process.avoid(found.filesystem.tree.changes_host)
+    process.avoid_writable(found.filesystem.tree.changes_host)
     return found
 
 
@@ -215,15 +215,18 @@ def _remember_directories() -> None:
     trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
     with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
         user_dirs.private(user_dirs.keys())
-        user_dirs.remember(
-            {"hidden": user_dirs.hidden(), "readonly": user_dirs.readonly(), "trusted": trusted}
+        user_dirs.remember_directories(
+            {"hidden": user_dirs.hidden_directories(), "readonly": user_dirs.readonly(), "trusted": trusted}
         )
 
 
 def _agent(policy: MergedPolicy, request: RunRequest) -> str:
     """The coding agent that is run, where its preset holds; else empty."""
     name = request.argv[0] if request.argv else ""
-    names = {*request.presets, *base([each for each in policy.layers if each.kind not in ("floor", "run")])}
+    names = {
+        *request.presets,
+        *base_presets([each for each in policy.layers if each.kind not in ("floor", "run")]),
+    }
     return name if name in AGENTS and f"agent-{name}" in names else ""
 
 
@@ -241,7 +244,7 @@ def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:
 
 def _default_policy_note(policy: MergedPolicy, request: RunRequest, method: str) -> str:
     """The note of a run without a sandbox.yaml: which presets hold, and which command writes a policy."""
-    below = base([each for each in policy.layers if each.kind not in ("floor", "run")])
+    below = base_presets([each for each in policy.layers if each.kind not in ("floor", "run")])
     names = request.presets or list(below)
     agents = [name.removeprefix("agent-") for name in names if name.startswith("agent-")]
     keep = f"sandwright init --agent {agents[0]}" if len(agents) == 1 else "sandwright init"
@@ -258,13 +261,13 @@ def chosen(
     `proposed`: where it names none, the first that works of those that `sandwright init` proposes.
     """
     host = collect_host()
-    methods = resolved.methods or (registry.proposed(host.os) if proposed else ())
+    methods = resolved.methods or (registry.default_methods(host.os) if proposed else ())
     if not methods:
         raise UsageError("the policy names no method: method: bwrap, or methods: [gvisor, docker]")
     refused: list[str] = []
     for name in methods:
         earlier = len(refused)
-        for variant in registry.tried(name, resolved):
+        for variant in registry.method_candidates(name, resolved):
             backend = registry.backend(variant)
             found = preflights.known(backend, host)
             inputs.ask_all(preflights.questions(found, backend, host))

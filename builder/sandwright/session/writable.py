@@ -10,7 +10,7 @@ from sandwright.policy.git_protection import CONFIGURATION
 from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.render.placeholders import git_directories
 from sandwright.session.scan_scope import ProtectedName, ScanScope
 
@@ -90,4 +90,4 @@ def _absent(resolved: ResolvedPolicy, declaration: Declaration) -> Iterator[str]
     """The protected names outside the project that can be made under this method."""
     if declaration.of("filesystem.protect-elsewhere").level == "partly":
         project = resolved.canonical(resolved.facts.project)
-        yield from (path for path, _ in unguarded(resolved) if not is_inside(path, project))
+        yield from (path for path, _ in unprotected_names(resolved) if not is_inside(path, project))

@@ -22,7 +22,7 @@ _POLICY = "schema: 1\nextends: [{preset}]\nfilesystem: {{write: [$PROJECT]}}\n"
 
 def prove_presets(
     names: Sequence[str],
-    asked: str,
+    methods: str,
     *,
     output: Path,
     progress: Progress = SILENT,
@@ -41,7 +41,7 @@ def prove_presets(
                 policy.parent.mkdir()
                 policy.write_text(_POLICY.format(preset=name), encoding="utf-8")
                 report, named = command.verify_policy(
-                    RunRequest([], policy=str(policy)), asked, progress=progress
+                    RunRequest([], policy=str(policy)), methods, progress=progress
                 )
             origin = replace(report.origin, project="a new one", commit="")
             yield name, (replace(report, policy=f"preset {name}", origin=origin), named)

@@ -39,10 +39,10 @@ def start(directory: Path, order: FleetOrder) -> ClusterFleet:
     with prepared(directory, documents["job.yaml"], suffix=f"-{order.name}", returns=False) as transfer:
         if transfer is not None:
             documents["job.yaml"] = transfer.job
-        return _start(connection, documents, order, transfer)
+        return _start_fleet(connection, documents, order, transfer)
 
 
-def _start(
+def _start_fleet(
     connection: Connection, documents: Mapping[str, Json], order: FleetOrder, transfer: ProjectTransfer | None
 ) -> ClusterFleet:
     proxied = admission.is_proxied(admission.manifests_of(documents))
@@ -55,10 +55,10 @@ def _start(
     _check_rights(connection, job, order)
     for line in (*transfer.send(), STAYS) if transfer is not None else ():
         notify(line)
-    place = connection.place
-    record = FleetRecord(order.name, session, "", job, place.kubeconfig, place.context)
+    cluster = connection.place
+    record = FleetRecord(order.name, session, "", job, cluster.kubeconfig, cluster.context)
     with records.new(record):
-        fleet = ClusterFleet(connection, record.made(_make(connection, job)))
+        fleet = ClusterFleet(connection, record.made(_create_job(connection, job)))
         try:
             if has_rows(order):
                 _make_rows(connection, order, {**job, "metadata": {**job["metadata"], "uid": fleet.id}})
@@ -74,7 +74,7 @@ def find(name: str) -> ClusterFleet | None:
     record = records.read(name)
     if record is None:
         return None
-    connection = connect(record.place)
+    connection = connect(record.cluster)
     if not record.uid:  # who started it was killed in between
         found = _looked_up(connection, record.job)
         if found is None or text(found, "metadata", "labels", SESSION) != record.session:
@@ -90,13 +90,13 @@ def _check_rights(connection: Connection, job: Json, order: FleetOrder) -> None:
     lacking = [
         f"{verb} {kind.lower()}s"
         for verb, kind in needed
-        if not admission.may(connection, namespace, verb, kind)
+        if not admission.is_allowed(connection, namespace, verb, kind)
     ]
     if lacking:
         raise NothingRan(f"in the namespace {namespace} we may not: {', '.join(lacking)}")
 
 
-def _make(connection: Connection, job: Json) -> str:
+def _create_job(connection: Connection, job: Json) -> str:
     """Make the Job; give its uid. Raise NothingRan where one of that name is there, or it is made otherwise.
 
     An answer may have been lost, and the request been made again: our session is in its labels, which nobody

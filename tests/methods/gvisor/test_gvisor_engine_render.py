@@ -20,7 +20,7 @@ from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods.contract import Method
 from sandwright.methods.gvisor.outer.render import outer_options
-from sandwright.methods.registry import backend, placed, render
+from sandwright.methods.registry import backend, render, variant_name
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -292,7 +292,7 @@ def test_the_option_of_a_run() -> None:
 )
 def test_rows(method: str, engine: str, row: str) -> None:
     policy = replace(_resolved(), gvisor_engine=engine)  # type: ignore[arg-type]
-    assert placed(method, policy) == row
+    assert variant_name(method, policy) == row
     assert backend(row).name == row
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.verify import prove as proving_module
-from sandwright.verify.outer import outer
+from sandwright.verify.outer import outer_outcomes
 from sandwright.verify.prove import Weaken
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
@@ -92,7 +92,7 @@ def red(host: OuterHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Red
 
     def proved(weaken: Weaken | None, *, container: bool) -> dict[str, str]:
         if container:
-            monkeypatch.setattr(proving_module, "lifecycle", outer)
+            monkeypatch.setattr(proving_module, "lifecycle", outer_outcomes)
             monkeypatch.setattr(proving_module, "catalogue", lambda _: ())
             for name in ("_cloud", "_bridging"):
                 monkeypatch.setattr(proving_module, name, lambda *_: (), raising=False)

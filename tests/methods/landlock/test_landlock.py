@@ -20,7 +20,7 @@ from sandwright.methods.landlock.closed import closing_filter
 from sandwright.methods.landlock.grants import grants
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.command import decisive
+from sandwright.verify.command import methods_to_prove
 from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
 from support import interpreters
 from support.enginehosts import engine_host
@@ -570,11 +570,11 @@ def test_verify_needs_of_several_methods_the_one_that_a_run_takes(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SANDWRIGHT_CACHE", str(tmp_path / "cache"))
-    assert decisive(policy, policy.methods) == ("landlock",)
+    assert methods_to_prove(policy, policy.methods) == ("landlock",)
     alone = resolver(PLAIN.replace("method: landlock", "method: bwrap"), tmp_path / "project")(())
-    assert decisive(alone, alone.methods) == ("bwrap",)
+    assert methods_to_prove(alone, alone.methods) == ("bwrap",)
     missing = resolver(text.replace("landlock]", "seatbelt]", 1), tmp_path / "project")(())
-    assert decisive(missing, missing.methods) == ("bwrap", "seatbelt")
+    assert methods_to_prove(missing, missing.methods) == ("bwrap", "seatbelt")
 
 
 def test_it_is_proved(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.methods.user.acl import ACCESS, AccessList, decode, encode, of_mode
-from sandwright.methods.user.sharing import let_through, passes, read, share, unshare
+from sandwright.methods.user.sharing import can_traverse, let_through, read, share, unshare
 from support.thorough import examples
 
 RIGHTS = st.integers(0, 7)
@@ -120,10 +120,10 @@ def test_links_and_second_names_lead_nowhere(tmp_path: Path) -> None:
 def test_passing_through_is_not_seeing(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    assert not passes(closed, 4711)
+    assert not can_traverse(closed, 4711)
     let_through(closed, 4711)
-    assert passes(closed, 4711)
-    assert not passes(closed, 4712)
+    assert can_traverse(closed, 4711)
+    assert not can_traverse(closed, 4712)
     assert read(closed).permissions(4711) == 1
 
 

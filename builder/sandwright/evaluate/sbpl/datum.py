@@ -41,10 +41,10 @@ def symbol(name: str) -> Symbol:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Singleton:
-    shown: str
+    representation: str
 
     def __repr__(self) -> str:
-        return self.shown
+        return self.representation
 
 
 NIL: Final = _Singleton("()")
@@ -64,7 +64,7 @@ class Pair:
 
     car: Value
     cdr: Value
-    place: Span | None = None
+    origin: Span | None = None
     span: Span | None = None
 
 

@@ -81,17 +81,17 @@ def run_profile(
     if fragment:
         for datum in read(SourceFile(ASSUMED, PRELUDE)):
             library.machine.span = datum.span
-            _run(library, datum.value, failed)
+            _run_form(library, datum.value, failed)
         library.assumed = True
-    for datum in _data(source, failed):
+    for datum in _read_data(source, failed):
         library.machine.span = datum.span
-        _run(library, datum.value, failed)
+        _run_form(library, datum.value, failed)
         if library.machine.steps > library.machine.limits.steps:
             break
     if not library.version:
         failed(ProfileError(source.position(0), "no version specified"))
     else:
-        _run(library, Pair(symbol("%finalize"), NIL), failed)
+        _run_form(library, Pair(symbol("%finalize"), NIL), failed)
     return SbplProfile(
         source,
         tuple(library.actions.rules),
@@ -102,14 +102,14 @@ def run_profile(
     )
 
 
-def _data(source: SourceFile, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
+def _read_data(source: SourceFile, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
     try:
         yield from read(source)
     except ProfileError as error:
         failed(error)
 
 
-def _run(library: Library, form: Value, failed: Callable[[ProfileError], None]) -> None:
+def _run_form(library: Library, form: Value, failed: Callable[[ProfileError], None]) -> None:
     try:
         library.machine.run(form, library.environment)
     except ProfileError as error:

@@ -12,7 +12,9 @@ BRIDGE_OWNER = "the bridge serves only its owner, and the account is another use
 BY_LAUNCHER = "by the launcher"
 CLOSED_HOME = "the account has no access to the home directory of the credentials"
 COMMAND_IS_ROOT = "the command has UID 0 of the host, without capabilities"
-COVERED = "during a run, an empty directory is a placeholder for the missing path or its missing parent"
+PLACEHOLDER_DIRECTORY = (
+    "during a run, an empty directory is a placeholder for the missing path or its missing parent"
+)
 DENIED_LATER_ENDS = "if the host creates a denied name during a run, the run ends within milliseconds"
 DENIED_LATER_HIDDEN = "if the host creates a denied name during a run, it is hidden within milliseconds"
 FIRST_PROCESS = "the init process of the launcher counts as one"

@@ -69,19 +69,19 @@ def try_out(
     try:
         with scratch_directory() as scratch:
             rules = f"image: '{image}'\nfilesystem: {filesystem}\n"
-            return _try(backend, rules, scratch, limit, environment or {})
+            return _run_trial(backend, rules, scratch, limit, environment or {})
     except (SandwrightError, OSError) as error:
         return Failed("not-started", str(error).splitlines()[-1])
 
 
-def _try(
+def _run_trial(
     backend: Triable, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
-    shown, hidden = os.urandom(16).hex(), os.urandom(16).hex()
+    visible, hidden = os.urandom(16).hex(), os.urandom(16).hex()
     project = scratch / "project"
     (project / HIDDEN).parent.mkdir(parents=True)
     (project / HIDDEN).write_text(hidden)
-    (project / SHOWN).write_text(shown)
+    (project / SHOWN).write_text(visible)
     text = f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}"
     policy = MergedPolicy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
     facts = collect(policy, project=project, environ={"HOME": str(scratch)})
@@ -92,9 +92,9 @@ def _try(
     write_artifacts(scratch / "out", backend.render(resolved).artifacts)
     trial = Trial(
         allowed=attempt("read", project / SHOWN),
-        value=shown.encode(),
+        value=visible.encode(),
         denied=attempt("read", project / HIDDEN),
-        fault=partial(_fault, hidden.encode()),
+        fault=partial(_hidden_file_leak, hidden.encode()),
     )
     ended = run_bounded(
         backend.wrap(scratch / "out", [str(probe), *trial.arguments()]),
@@ -105,7 +105,7 @@ def _try(
     return trial.judge(ended)
 
 
-def _fault(hidden: bytes, denied: ProbeAnswer) -> str:
+def _hidden_file_leak(hidden: bytes, denied: ProbeAnswer) -> str:
     return "and read a file that its policy hides" if hidden in denied.value else ""
 
 
@@ -114,5 +114,5 @@ def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
     if failed is None:
         return Preflight(method, "ready")
     if failed.code != "not-started":
-        return Preflight(method, failed.code, failed.said)
+        return Preflight(method, failed.code, failed.output)
     return Preflight(method, *explain(failed))

@@ -15,7 +15,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     environment, canaries = subject.policy.environment, subject.canaries
     secrets = tuple(value.encode() for value in canaries.withheld.values())
-    control = _control(subject)
+    control = _arrival_control(subject)
     yield _probe(
         "withheld",
         f"variables that the policy doesn't pass don't arrive: {', '.join(canaries.withheld)}",
@@ -57,7 +57,7 @@ def _withheld(name: str, value: str, subject: ProofSubject) -> ProbeStep:
     return step("variable.none", "environment", name)
 
 
-def _control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
+def _arrival_control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
     """That variables arrive at all, where any should."""
     environment = subject.policy.environment
     names = [*subject.canaries.passed, *environment.set]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import unprotected_names
 from sandwright.questions import is_placeholder
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.fixture import HOSTILE, Fixture
@@ -20,9 +20,9 @@ _SHARED = Path("/tmp")  # noqa: S108 - inside, and on the host
 def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes about planted files, about the root, and about what the sandbox has for itself."""
     yield from _grants(subject)
-    yield from _denials(subject)
-    yield from _restrictions(subject)
-    yield _temporary(subject)
+    yield from _denied_probes(subject)
+    yield from _readonly_probes(subject)
+    yield _temporary_probe(subject)
     if subject.linux:
         yield from _system(subject)
 
@@ -64,7 +64,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", fixture.write / "made-directory"),
-        check=lambda: _written(made, fixture.word, subject.owner),
+        check=lambda: _check_written(made, fixture.word, subject.owner),
     )
     yield _probe(
         "replace",
@@ -89,7 +89,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _denials(subject: ProofSubject) -> Iterator[Probe]:
+def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
     control = (reads_plain(fixture),)
     denied, file = fixture.read / "denied", fixture.read / "denied-file"
@@ -109,7 +109,7 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
         step("hidden.file.write", "write", file),
         step("hidden.kind", "list", file),
         controls=(*control, step("works", "content", fixture.read / "plain")),
-        check=lambda: _unchanged(file, fixture.word),
+        check=lambda: _check_unchanged(file, fixture.word),
     )
     yield _probe(
         "denied-in-writable",
@@ -132,29 +132,30 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     )
 
 
-def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
+def _readonly_probes(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
-    plain, kept = fixture.read / "plain", fixture.write / "kept"
+    plain, readonly = fixture.read / "plain", fixture.write / "kept"
     yield _probe(
         "read-only",
         "a read-only path cannot be written, changed or removed",
         *_all_writes("readonly.write", plain, fixture.read),
         controls=(reads_plain(fixture), writes_plain(fixture)),
-        check=lambda: _unchanged(plain, fixture.plain),
+        check=lambda: _check_unchanged(plain, fixture.plain),
     )
     yield _probe(
         "read-only-in-writable",
         "a read-only path below a writable one can be read and not changed",
-        *_all_writes("inside.write", kept / "file", kept),
+        *_all_writes("inside.write", readonly / "file", readonly),
         step("inside.write", "write", fixture.write / "kept-file"),
         step("inside.write", "truncate", fixture.write / "kept-file"),
-        ProbeStep(attempt("read", kept / "file"), "works", value=fixture.plain.encode()),
+        ProbeStep(attempt("read", readonly / "file"), "works", value=fixture.plain.encode()),
         controls=(writes_plain(fixture),),
         check=lambda: (
-            _unchanged(kept / "file", fixture.plain) or _unchanged(fixture.write / "kept-file", fixture.plain)
+            _check_unchanged(readonly / "file", fixture.plain)
+            or _check_unchanged(fixture.write / "kept-file", fixture.plain)
         ),
     )
-    yield from _absent(subject)
+    yield from _missing_name_probes(subject)
     hooks = fixture.write / ".git/hooks"
     if any(
         name.value == ".git/hooks" for each in subject.policy.filesystem.protections for name in each.names
@@ -181,19 +182,21 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _absent(subject: ProofSubject) -> Iterator[Probe]:
+def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
     """Protected names of the project itself that don't exist; nothing where the project is not writable."""
     project = Path(subject.policy.canonical(subject.policy.facts.project))
-    names = dict.fromkeys(path for path, _ in unguarded(subject.policy) if Path(path).parent == project)
+    names = dict.fromkeys(
+        path for path, _ in unprotected_names(subject.policy) if Path(path).parent == project
+    )
     mine = project / f".sandwright-{subject.word}-other"
     tried = [Path(path) for path in names][:_NAMES]
     if tried:
         yield _probe(
             "protected-absent",
             "a missing protected name of the project cannot be created as a file, directory or link",
-            *(each for path in tried for each in makings(path, mine)),
-            controls=making(mine),
-            check=lambda: made(tried, mine),
+            *(each for path in tried for each in creation_attempts(path, mine)),
+            controls=creation_controls(mine),
+            check=lambda: find_created(tried, mine),
         )
 
 
@@ -201,8 +204,8 @@ _NAMES = 4
 """Protected names that are tried: all are alike."""
 
 
-def making(mine: Path) -> tuple[ProbeStep, ...]:
-    """The controls of `makings`: beside such a name a file can be made and renamed."""
+def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
+    """The controls of `creation_attempts`: beside such a name a file can be made and renamed."""
     return (
         step("works", "create", mine),
         step("works", "rename", mine, f"{mine}-moved"),
@@ -210,7 +213,7 @@ def making(mine: Path) -> tuple[ProbeStep, ...]:
     )
 
 
-def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
+def creation_attempts(path: Path, other: Path) -> Iterator[ProbeStep]:
     """Every way to make something of a name."""
     yield step("covered.make", "create", path)
     yield step("covered.make", "mkdir", path)
@@ -220,7 +223,7 @@ def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
     yield step("readonly.move", "rename", path, f"{other}-away")
 
 
-def made(names: Sequence[Path], mine: Path) -> str | None:
+def find_created(names: Sequence[Path], mine: Path) -> str | None:
     """What is there of names that must not be made; a cover of another session is nothing."""
     mine.unlink(missing_ok=True)
     found = [
@@ -241,7 +244,7 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
     yield step(claim, "symlink", "plain", directory / "new-link")
 
 
-def _temporary(subject: ProofSubject) -> Probe:
+def _temporary_probe(subject: ProofSubject) -> Probe:
     """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
     hidden = subject.fixture.root / "state"
     private = subject.policy.filesystem.tmp == "private" and subject.linux
@@ -268,7 +271,7 @@ _DEVICES = ("mem", "kmsg", "sda", "vda", "kvm", "loop0")
 
 def _system(subject: ProofSubject) -> Iterator[Probe]:
     control = (writes_plain(subject.fixture),)
-    made = tuple(Path(place) / f".sandwright-{subject.word}" for place in ("/", "/etc", "/usr"))
+    made = tuple(Path(parent) / f".sandwright-{subject.word}" for parent in ("/", "/etc", "/usr"))
     yield _probe(
         "root",
         "the root and the system directories are read-only",
@@ -293,14 +296,14 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
     )
 
 
-def _written(path: Path, content: str, uid: int) -> str | None:
+def _check_written(path: Path, content: str, uid: int) -> str | None:
     if not path.is_file():
         return f"{path} is not there"
     owner = path.stat().st_uid
-    return f"{path} belongs to {owner}, not {uid}" if owner != uid else _unchanged(path, content)
+    return f"{path} belongs to {owner}, not {uid}" if owner != uid else _check_unchanged(path, content)
 
 
-def _unchanged(path: Path, content: str) -> str | None:
+def _check_unchanged(path: Path, content: str) -> str | None:
     found = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
     return None if found == content else f"{path} is not what it was: {found!r}"
 

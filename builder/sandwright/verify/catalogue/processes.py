@@ -21,16 +21,16 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     if not subject.linux:
         return
-    yield from _inside(subject)
-    yield from _root(subject)
+    yield from _kernel_probes(subject)
+    yield from _root_probes(subject)
     if not subject.policy.process.sandbox_root:
-        yield from _rights(subject)
-    yield from _mounts(subject)
-    yield from _namespaces()
-    yield from _others(subject.host_process, traces=subject.policy.process.seccomp == "build")
+        yield from _rights_probes(subject)
+    yield from _mount_probes(subject)
+    yield from _namespace_probes()
+    yield from _foreign_process_probes(subject.host_process, traces=subject.policy.process.seccomp == "build")
     yield from _kernel()
-    yield from _hidden(subject)
-    yield from _interfaces(subject)
+    yield from _hidden_path_probes(subject)
+    yield from _interface_probes(subject)
 
 
 def alive() -> ProbeStep:
@@ -45,7 +45,7 @@ def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, 
     return Probe(f"processes/{name}", Family.PROCESSES, about, steps, controls or (alive(),))
 
 
-def _inside(subject: ProofSubject) -> Iterator[Probe]:
+def _kernel_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_kernel:
         yield _probe(
             "inside",
@@ -58,13 +58,13 @@ def _inside(subject: ProofSubject) -> Iterator[Probe]:
         "inside",
         f"the namespaces ({', '.join(kinds)}) are not the host's",
         *(
-            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "inside", lacks=(_own(kind),))
+            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "inside", lacks=(_namespace_link(kind),))
             for kind in kinds
         ),
     )
 
 
-def _root(subject: ProofSubject) -> Iterator[Probe]:
+def _root_probes(subject: ProofSubject) -> Iterator[Probe]:
     """What root's run gives: gVisor's own kernel tells nothing of it."""
     if subject.policy.facts.uid != 0:
         return
@@ -72,7 +72,9 @@ def _root(subject: ProofSubject) -> Iterator[Probe]:
         yield _probe(
             "root",
             "root in the sandbox is root of a separate user namespace",
-            ProbeStep(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
+            ProbeStep(
+                attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_namespace_link("user"),)
+            ),
         )
     elif subject.properties.engine and not subject.policy.process.sandbox_root:
         yield _probe(
@@ -84,22 +86,22 @@ def _root(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _own(kind: str) -> bytes:
+def _namespace_link(kind: str) -> bytes:
     return os.fsencode(Path(f"/proc/self/ns/{kind}").readlink())
 
 
-def _rights(subject: ProofSubject) -> Iterator[Probe]:
+def _rights_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_kernel:
-        wanted = {"works": [b"CapEff:\t0000000000000000"]}
+        expected = {"works": [b"CapEff:\t0000000000000000"]}
     else:
         none = [f"{name}:\t0000000000000000".encode() for name in ("CapEff", "CapPrm", "CapInh", "CapBnd")]
-        wanted = {"works": [*none[:3], b"NoNewPrivs:\t1", b"Seccomp:\t2"], "privilege.bound": none[3:]}
+        expected = {"works": [*none[:3], b"NoNewPrivs:\t1", b"Seccomp:\t2"], "privilege.bound": none[3:]}
     yield _probe(
         "status",
         "there are no capabilities, none can be gained, and seccomp is active",
         *(
             ProbeStep(attempt("read", "/proc/self/status"), claim, holds=line)
-            for claim, lines in wanted.items()
+            for claim, lines in expected.items()
             for line in lines
         ),
     )
@@ -130,7 +132,7 @@ def _rights(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _mounts(subject: ProofSubject) -> Iterator[Probe]:
+def _mount_probes(subject: ProofSubject) -> Iterator[Probe]:
     write, read = subject.fixture.write, subject.fixture.read
     yield _probe(
         "mount",
@@ -150,7 +152,7 @@ def _mounts(subject: ProofSubject) -> Iterator[Probe]:
     )
 
 
-def _namespaces() -> Iterator[Probe]:
+def _namespace_probes() -> Iterator[Probe]:
     yield _probe(
         "unshare",
         "namespaces cannot be created, in particular user namespaces",
@@ -169,7 +171,7 @@ def _namespaces() -> Iterator[Probe]:
     )
 
 
-def _others(outside: int, *, traces: bool) -> Iterator[Probe]:
+def _foreign_process_probes(outside: int, *, traces: bool) -> Iterator[Probe]:
     """`outside` is a process of the host. Test suites that trace are what a policy with `traces` is for."""
     yield _probe(
         "outside",
@@ -193,13 +195,13 @@ def _kernel() -> Iterator[Probe]:
     yield _probe(
         "kernel-settings",
         "sysctl settings are read-only: core_pattern would run programs on the host",
-        *(_order(f"/proc/sys/{name}") for name in settings),
+        *(_kernel_order_step(f"/proc/sys/{name}") for name in settings),
         controls=(step("works", "list", "/proc/sys/kernel"),),
     )
     yield _probe(
         "kernel-orders",
         "sysrq is unavailable, and the kernel starts no program for the sandbox",
-        *(_order(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
+        *(_kernel_order_step(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
         step(
             "kernel.cgroup" if os.access(_release_agent(), os.W_OK) else "kernel.cgroup-rights",
             "write",
@@ -229,7 +231,7 @@ _HIDDEN_BY_SOME = (
 """What is hidden of /proc and /sys, and what versions of Docker that are in use show of it."""
 
 
-def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
+def _interface_probes(subject: ProofSubject) -> Iterator[Probe]:
     """Each network has a loopback, and some drivers give it a device of theirs."""
     of_all = {"lo", "sit0", "tunl0", "gre0", "gretap0", "erspan0", "ip6tnl0", "ip6gre0", "ip_vti0"}
     found = sorted(each.name for each in Path("/sys/class/net").glob("*") if each.name not in of_all)
@@ -248,7 +250,7 @@ def _interfaces(subject: ProofSubject) -> Iterator[Probe]:
 _MOST_NAMES = 8
 
 
-def _hidden(subject: ProofSubject) -> Iterator[Probe]:
+def _hidden_path_probes(subject: ProofSubject) -> Iterator[Probe]:
     paths = [
         Path(each)
         for each in (
@@ -269,7 +271,7 @@ def _hidden(subject: ProofSubject) -> Iterator[Probe]:
         )
 
 
-def _order(path: str) -> ProbeStep:
+def _kernel_order_step(path: str) -> ProbeStep:
     """What this kernel doesn't have is not there inside either."""
     if not Path(path).exists():
         return step("kernel.no-order", "write", path, "h")  # sysrq's help, should it be taken

@@ -113,7 +113,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     arm = subject.policy.facts.platform.endswith("arm64")
     for call in _CALLS:
         number = call.arm64 if arm else call.amd64
-        if number is None or _granted(call.name, subject):
+        if number is None or _is_granted(call.name, subject):
             continue
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
         tried = ProbeStep(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
@@ -121,7 +121,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield from _special(subject, arm=arm, fixed=subject.policy.process.seccomp == "build")
 
 
-def _granted(name: str, subject: ProofSubject) -> bool:
+def _is_granted(name: str, subject: ProofSubject) -> bool:
     """What the profile `build` grants more than the others, for test suites that trace."""
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 
@@ -137,7 +137,7 @@ def _probe(
     return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control, check)
 
 
-def _set_id(file: Path, *, arm: bool) -> Probe:
+def _set_id_probe(file: Path, *, arm: bool) -> Probe:
     """Each call that can make such a file, also with an upper half in the mode; others are the kernel's."""
     calls = [(arm64 if arm else amd64, words) for amd64, arm64, words in _SETTING]
     tried = [(number, words) for number, words in calls if number is not None]
@@ -145,7 +145,7 @@ def _set_id(file: Path, *, arm: bool) -> Probe:
         (number, tuple(each | 1 << 40 if each == _SET_ID else each for each in words))
         for number, words in tried
     ]
-    plain = [(number, tuple(_plain(each) for each in words)) for number, words in tried]
+    plain = [(number, tuple(_without_bit(each) for each in words)) for number, words in tried]
     return _probe(
         "set-user-id",
         "files cannot get the set-user-ID bit, which would outlive the sandbox",
@@ -168,7 +168,7 @@ def _set_id(file: Path, *, arm: bool) -> Probe:
 _ABSENT = ("ENOENT", "EBADF")
 
 
-def _plain(word: str | int) -> str | int:
+def _without_bit(word: str | int) -> str | int:
     """An argument of `_SETTING` without the bit."""
     return word & ~0o4000 if isinstance(word, int) and word > 0 and word & 0o4755 == _SET_ID else word
 
@@ -198,7 +198,7 @@ def _special(subject: ProofSubject, *, arm: bool, fixed: bool) -> Iterator[Probe
         controls=(step("terminal.make", "terminal", _TIOCGWINSZ),),
     )
     if not fixed:
-        yield _set_id(subject.fixture.write / "mode", arm=arm)
+        yield _set_id_probe(subject.fixture.write / "mode", arm=arm)
     number = 25 if arm else 72
     yield _probe(
         "leases",

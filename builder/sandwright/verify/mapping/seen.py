@@ -28,8 +28,8 @@ def attempts(lookup: Lookup, home: str) -> Mapping[str, Attempt]:
     """The attempts by name. `home` is the home directory in which a file is to be made."""
     return {
         "identity": attempt("identity"),
-        "name": _looked_up(lookup, "-un", ("pwd", "pwuid", "uid")),
-        "group": _looked_up(lookup, "-gn", ("grp", "grgid", "gid")),
+        "name": _lookup_attempt(lookup, "-un", ("pwd", "pwuid", "uid")),
+        "group": _lookup_attempt(lookup, "-gn", ("grp", "grgid", "gid")),
         "home": attempt("environment", "HOME"),
         "user": attempt("environment", "USER"),
         "passwd": attempt("read", "/etc/passwd"),
@@ -39,7 +39,7 @@ def attempts(lookup: Lookup, home: str) -> Mapping[str, Attempt]:
     }
 
 
-def _looked_up(lookup: Lookup, option: str, names: tuple[str, str, str]) -> Attempt:
+def _lookup_attempt(lookup: Lookup, option: str, names: tuple[str, str, str]) -> Attempt:
     if lookup == "id":
         return attempt("call", "id", option)
     return attempt("call", "python3", "-c", _PYTHON.format(*names))
@@ -81,28 +81,28 @@ def seen_user(output: bytes, names: Sequence[str], *, word: str) -> SeenUser:
     """Read the answers to the attempts of these names."""
     found = dict(zip(names, answers(output, len(names), word=word), strict=True))
     identity = found["identity"]
-    uid, _, gid, _ = map(int, _text(identity).split()) if identity.kind == "ok" else [None] * 4
-    account = None if uid is None else AccountFiles(passwd=_text(found["passwd"])).account(uid)
-    fields = (each.partition(":") for each in _text(found["status"]).splitlines())
+    uid, _, gid, _ = map(int, _answer_text(identity).split()) if identity.kind == "ok" else [None] * 4
+    account = None if uid is None else AccountFiles(passwd=_answer_text(found["passwd"])).account(uid)
+    fields = (each.partition(":") for each in _answer_text(found["status"]).splitlines())
     return SeenUser(
         uid=uid,
         gid=gid,
-        name=_name(found["name"]),
-        group=_name(found["group"]),
-        home=_text(found["home"]) or None,
-        user=_text(found["user"]) or None,
+        name=_printed_name(found["name"]),
+        group=_printed_name(found["group"]),
+        home=_answer_text(found["home"]) or None,
+        user=_answer_text(found["user"]) or None,
         account=f"{account.name}:{account.home}" if account else None,
         at_home=found["at home"].kind == "ok",
         status={key: value.strip() for key, _, value in fields},
     )
 
 
-def _text(answer: ProbeAnswer) -> str:
+def _answer_text(answer: ProbeAnswer) -> str:
     return answer.value.decode(errors="replace")
 
 
-def _name(answer: ProbeAnswer) -> str | None:
+def _printed_name(answer: ProbeAnswer) -> str | None:
     """A name that a program printed; None where it failed, or printed a number, as busybox does."""
-    status, _, printed = _text(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
+    status, _, printed = _answer_text(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
     name = printed.strip()
     return name if status == "status 0" and name and not name.isdigit() else None
