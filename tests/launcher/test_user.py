@@ -240,7 +240,7 @@ def test_few_open_files_are_the_command_s(person: Person) -> None:
                 started.kill()
     finally:
         file.write_bytes(before)
-    assert status in (126, 127), "no program can open its libraries"
+    assert status in (125, 126, 127), "no filter can have a listener, no program its libraries"
 
 
 def test_a_script_without_a_first_line_is_a_shell_s(person: Person) -> None:
