@@ -92,7 +92,7 @@ _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.wor
 def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
     """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
     marks = dict.fromkeys(shown, "+") | dict.fromkeys(hidden, "-")
-    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items())))
+    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items(), reverse=True)))
 
 
 def _sockets(_: str, *places: str) -> Answer:
@@ -155,37 +155,28 @@ def _stamp(path: str) -> Answer:
 
     Nobody but root can set the time of the last change (ctime) back.
     """
-    try:
-        return _numbers(os.stat(path))[1:]
-    except (OSError, ValueError):
-        return ()
+    return (_numbers(os.stat, path, slice(1, 9)),)
 
 
 def _artifact(path: str) -> Answer:
     """The same of what we wrote, a link not followed, where other names of it may come and go."""
-    try:
-        return _numbers(os.lstat(path))[1:8]
-    except (OSError, ValueError):
-        return ()
+    return (_numbers(os.lstat, path, slice(1, 8)),)
 
 
 def _status(*paths: str) -> Answer:
-    """What is at each path, a link not followed, separated by commas."""
-    return tuple(map(_status_at, paths))
+    """How many names a plain file has; the mode (stat.h), owner, group and device, links not followed."""
+    return tuple(_numbers(os.lstat, path, slice(5)) for path in paths)
 
 
-def _status_at(path: str) -> str:
-    """How many names a plain file has; the mode (stat.h), owner, group and device; empty for nothing."""
+def _numbers(ask: Callable[[str], os.stat_result], path: str, chosen: slice) -> str:
+    """What is at a path, in numbers separated by commas; empty for nothing."""
     try:
-        return ",".join(_numbers(os.lstat(path))[:5])
+        found = ask(path)
     except (OSError, ValueError):
         return ""
-
-
-def _numbers(found: os.stat_result) -> Answer:
     names = found.st_nlink if stat.S_ISREG(found.st_mode) else 0
     what = (names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino)
-    return tuple(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)))
+    return ",".join(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)[chosen]))
 
 
 def content_of(path: str) -> tuple[int, bytes | None]:
@@ -220,12 +211,13 @@ def digest_of(size: int, content: bytes | None) -> Answer:
     return () if content is None else (str(size), digests.sha256(content))
 
 
-def _memory(_: str) -> Answer:
-    """Bytes of this machine's memory, in whole MiB; none when the system doesn't say."""
+def _machine(_: str) -> Answer:
+    """Bytes of this machine's memory, in whole MiB (0: unknown); our user, group and further groups."""
     try:
-        return (str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20),)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20
     except (OSError, ValueError):
-        return ()
+        memory = 0
+    return tuple(map(str, (memory, os.getuid(), os.getgid(), *os.getgroups())))
 
 
 def _minute(_: str) -> Answer:
@@ -269,11 +261,6 @@ def _listing(path: str) -> Answer:
         return ()
 
 
-def _groups(_: str) -> Answer:
-    """Our user, group and further groups."""
-    return tuple(map(str, (os.getuid(), os.getgid(), *os.getgroups())))
-
-
 def _tree(*roots: str) -> Answer:
     """How many files are in some directories, and a sum of what each is and when it last changed."""
     count = total = 0
@@ -300,7 +287,7 @@ def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
 def last_change(question: Question, answer: Answer) -> int:
     """When what a question is about was changed last (ctime), where the answer is no content; 0 elsewhere."""
     if question[0] == "stamp":
-        return int(answer[-1]) if answer else 0
+        return int(answer[0].rpartition(",")[2] or 0)
     found = _files_in(question[1:]) if question[0] == "tree" else ()
     return max((each.st_ctime_ns for each in found if each), default=0)
 
@@ -319,13 +306,12 @@ KINDS: dict[str, Callable[..., Answer]] = {
     "content": _digest,
     "index": _index,
     "listing": _listing,
-    "memory": _memory,
+    "machine": _machine,
     "minute": _minute,
     "nested": _nested,
     "sockets": _sockets,
     "stamp": _stamp,
     "status": _status,
-    "groups": _groups,
     "tree": _tree,
     "variable": _variable,
 }

@@ -54,6 +54,12 @@ void bytes_text(struct bytes *bytes, const char *format, ...)
     free(made);
 }
 
+void bytes_words(struct bytes *bytes, const struct strv *words)
+{
+    for (size_t index = 0; index < words->count; index++)
+        bytes_add(bytes, words->at[index], strlen(words->at[index]) + 1);
+}
+
 void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length)
 {
     bytes_text(bytes, "\"%s\": \"", name);

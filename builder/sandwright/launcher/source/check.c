@@ -47,7 +47,7 @@ void check_descriptors(struct run *run)
             fcntl(preserved[index], F_SETFD, FD_CLOEXEC);
 }
 
-static bool is_below(const char *path, const char *above)
+static bool is_inside(const char *path, const char *above)
 {
     size_t length = strlen(above);
     return strncmp(path, above, length) == 0 && (path[length] == '/' || path[length] == '\0');
@@ -56,7 +56,7 @@ static bool is_below(const char *path, const char *above)
 bool is_writable_inside(const struct run *run, const char *path)
 {
     for (size_t index = 0; index < run->plan.writable.count; index++)
-        if (is_below(path, run->plan.writable.at[index]))
+        if (is_inside(path, run->plan.writable.at[index]))
             return true;
     return false;
 }

@@ -245,11 +245,9 @@ static struct list own_list(const struct plan *plan)
 static char *written(const struct list *list, size_t *length)
 {
     struct bytes made = {0};
-    for (size_t index = 0; index < list->directories.count; index++)
-        bytes_add(&made, list->directories.at[index], strlen(list->directories.at[index]) + 1);
+    bytes_words(&made, &list->directories);
     bytes_add(&made, "", 1);
-    for (size_t index = 0; index < list->files.count; index++)
-        bytes_add(&made, list->files.at[index], strlen(list->files.at[index]) + 1);
+    bytes_words(&made, &list->files);
     *length = made.end;
     return (char *)made.at;
 }

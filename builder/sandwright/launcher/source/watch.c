@@ -483,11 +483,9 @@ static _Noreturn void watch_sandbox(const struct run *run)
 /* Then `sandwright run` tells of it, which knows the command. */
 static bool runs_git(const struct run *run)
 {
-    for (char **word = run->command; *word != NULL; word++) {
-        const char *slash = strrchr(*word, '/');
-        if (strcmp(slash != NULL ? slash + 1 : *word, "git") == 0)
+    for (char **word = run->command; *word != NULL; word++)
+        if (strcmp(base_name(*word), "git") == 0)
             return true;
-    }
     return false;
 }
 
