@@ -175,8 +175,9 @@ def _numbers(ask: Callable[[str], os.stat_result], path: str, chosen: slice) -> 
     except (OSError, ValueError):
         return ""
     names = found.st_nlink if stat.S_ISREG(found.st_mode) else 0
-    what = (names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino)
-    return ",".join(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)[chosen]))
+    numbers = [names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino]
+    numbers += [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    return ",".join(map(str, numbers[chosen]))
 
 
 def content_of(path: str) -> tuple[int, bytes | None]:

@@ -52,8 +52,9 @@ def _looking(
     body = entry_bytes(entry)
     path.write_bytes(cache_key.mac(key, str(path), body) + b"\n" + body)
     path.chmod(0o600)
+    words = [str(installed(folder / "bin")), "--after", str(path)]
     ended = subprocess.Popen(
-        [str(installed(folder / "bin")), "--after", str(path), "/bin/echo", "reported", str(record), str(STATUS)],
+        [*words, "/bin/echo", "reported", str(record), str(STATUS)],
         stdout=subprocess.PIPE,
         text=True,
         env={"HOME": str(home)},

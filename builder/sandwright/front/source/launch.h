@@ -3,8 +3,6 @@
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
-#include <sys/stat.h>
-
 #include "bytes.h"
 #include "document.h"
 

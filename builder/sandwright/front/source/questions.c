@@ -1,11 +1,5 @@
 /* Asks the host what a recording asks, and compares the answers. questions.py has the same kinds; docs/front.md describes them. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -1,13 +1,8 @@
 /* Looks at what a run could write as session/scan.py does, but only for whether there may be something to say. Whatever is
  * not plainly nothing counts as something: Python looks again then. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "launch.h"
 

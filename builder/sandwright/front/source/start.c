@@ -1,12 +1,6 @@
 /* sandwright: starts a cached sandbox if all that it was made from is as it was, and Python for everything else (docs/front.md). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "launch.h"
 

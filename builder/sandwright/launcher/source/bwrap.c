@@ -1,15 +1,9 @@
 /* bubblewrap: makes the sandbox, and waits until it is seen to be the one that was rendered. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"

@@ -1,12 +1,6 @@
 /* Bytes on their way. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "launch.h"
 

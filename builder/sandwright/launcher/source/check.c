@@ -1,13 +1,7 @@
 /* Checks the host against the plan before a start: artifacts by digest, paths, descriptors, programs. A difference ends it. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -1,9 +1,5 @@
 /* Reads /proc/PID/mountinfo (proc_pid_mountinfo(5)), and finds what is seen at a path. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "utils.h"
 #include "watch.h"

@@ -1,17 +1,21 @@
-/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses. */
+/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses.
+ * What nearly all files need of the C library is included here, as in bubblewrap's and crun's. */
 #ifndef UTILS_H
 #define UTILS_H
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
-
-struct stat;
 
 /* For variables: closed and freed at the end of their block, which leaves errno as it is. */
 #define _cleanup_close_ __attribute__((cleanup(cleanup_close)))

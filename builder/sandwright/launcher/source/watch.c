@@ -1,19 +1,12 @@
 /* Compares the mounts before the command is let go, and again whenever something happens. A process of its own: it says when
  * all is as it should be, ends the sandbox when something is replaced, and ends when the other end of `over` is closed. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "watch.h"
