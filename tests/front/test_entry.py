@@ -101,8 +101,7 @@ def _recorded(folder: Path) -> LiveHost:
     asking.ask(*sockets_of([], ["/"]))
     for name in ("HOME", "NOWHERE", "PATH"):
         asking.variable(name)
-    asking.ask("groups")
-    asking.ask("memory")
+    asking.ask("machine")
     asking.program("sh")
     asking.program("nowhere")
     return asking
@@ -199,7 +198,6 @@ def _full_entry(folder: Path) -> bytes:
     entry = CacheEntry(
         method="bwrap",
         questions=question_words([each for each in recording if ("content", f"{folder}/large") != each[0]]),
-        attended=True,
         excepted=("git", "claude"),
         said=("a line",),
         launcher=("/launch", "--"),
@@ -220,9 +218,9 @@ def _full_entry(folder: Path) -> bytes:
 
 
 def test_python_reads_what_it_wrote() -> None:
-    recording: Recording = [(("entries", "/", "a\udcff", ""), ("l\n", "")), (("groups", ""), ())]
+    recording: Recording = [(("entries", "/", "a\udcff", ""), ("l\n", "")), (("machine", ""), ())]
     entry = CacheEntry(
-        method="x", questions=question_words(recording), environment=(("A", "b"),), attended=True
+        method="x", questions=question_words(recording), environment=(("A", "b"),), said=("a line",)
     )
     assert parse_entry(entry_bytes(entry)) == entry
     assert entry.recording() == recording

@@ -109,7 +109,7 @@ class CommandSession:
         folder = command_folder()
         if folder and self.record.after == self.prepared.record.after:  # nothing that only Python does
             entry = cache_path(self.request.identity())
-            native = native_post_run_argv(folder, entry, Clock(*self.record.clock))
+            native = native_post_run_argv(folder, entry)
         return (*native, *post_run_argv(state.write(self.record)))
 
     def _cidfile(self) -> str | None:

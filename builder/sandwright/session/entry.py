@@ -21,7 +21,6 @@ class CacheEntry:
 
     method: str
     questions: Words
-    attended: bool = False
     excepted: Words = ()
     said: Words = ()
     launcher: Words = ()
