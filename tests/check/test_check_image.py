@@ -247,6 +247,8 @@ def test_odd_documents_are_told(value: object, tmp_path: Path) -> None:
         ("RUN git clone https://me:hunter22@host/x", True),
         ("RUN /bin/sh -c TOKEN=$(cat /run/secrets/t) ./x PASSWORD=$P", False),
         ("ENV TOKEN_FILE=/run/secrets/t", False),
+        ("mmdebstrap bookworm: passwd=1:4.13+dfsg1-1", True),
+        ("mmdebstrap bookworm: passwd_1:4.13+dfsg1-1", False),
     ],
 )
 def test_the_history(made_by: str, expected: bool, tmp_path: Path) -> None:

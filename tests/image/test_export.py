@@ -134,7 +134,7 @@ def test_engines_load_it(built: BuiltImage, engine: str, named: tuple[str, Path]
     assert found["Id"].removeprefix("sha256:") == built.images[PLATFORM].config.name
     assert found["RootFS"]["Layers"] == list(built.images[PLATFORM].diff_ids)
     assert found["Config"]["Entrypoint"] == ["/bin/run"]
-    assert found["Config"]["User"] == "app"
+    assert found["Config"]["User"] == "1000"
 
 
 @pytest.mark.needs("skopeo")

@@ -198,7 +198,7 @@ def test_the_build(place: Place) -> None:
     assert annotations["org.opencontainers.image.base.name"] == place.reference
     assert annotations["org.opencontainers.image.base.digest"] == lock.base.digest
     config = image.config["config"]
-    assert config["User"] == "app"
+    assert config["User"] == "1000"
     assert config["Env"] == ["EXTRA=1", "PATH=/bin:/usr/bin", "odd.name=kept"]
     assert config["Cmd"] == ["/bin/sh"]
     assert config["WorkingDir"] == "/home/app"
@@ -252,7 +252,7 @@ def test_an_image_on_top(place: Place) -> None:
     assert list(built) == ["app", "top"]
     image = open_image(built["top"].layout, platform="linux/amd64")
     assert image.config["config"]["Env"] == ["EXTRA=1", "PATH=/bin:/usr/bin", "TOP=1", "odd.name=kept"]
-    assert image.config["config"]["User"] == "app"
+    assert image.config["config"]["User"] == "1000"
     assert image.config["config"]["ExposedPorts"] == {"80/tcp": {}}
     assert image.config["config"]["Labels"]["org.opencontainers.image.title"] == "top"
     assert len(image.layers) == 4

@@ -52,6 +52,7 @@ def rebuild(
                 platforms=chosen,
                 frozen=True,
                 epoch=made.parameters.epoch,
+                variant=made.parameters.variant,
                 progress=progress,
             )
             if each.name == made.parameters.image

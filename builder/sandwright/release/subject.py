@@ -141,7 +141,7 @@ def prepare(
         *seen,
     ]
     predicate = provenance.predicate(
-        BuildParameters(name, tuple(subject.manifests), subject.epoch),
+        BuildParameters(name, tuple(subject.manifests), subject.epoch, existing.variant),
         written,
         lock,
         [_byproduct(each) for each in documents],
@@ -217,7 +217,13 @@ def _check_current(
     """See that the image is what its definition and lock, as they are now, are made into; that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(
-        catalogue, [subject.name], output=output, platforms=platforms, frozen=True, epoch=subject.epoch
+        catalogue,
+        [subject.name],
+        output=output,
+        platforms=platforms,
+        frozen=True,
+        epoch=subject.epoch,
+        variant=subject.existing.variant,
     )
     (step,) = (each for each in plan.steps if each.name == subject.name)
     (lock,) = (each.lock for each in plan.steps if each.definition.parent is None)

@@ -287,7 +287,7 @@ class _Planning:
 
         The kernel moves nothing from one mount to another (EXDEV): no link that was made elsewhere gets in.
         """
-        writable = [path for path in git_directories(self._policy) if self._state(path) == "writable"]
+        writable = [path for path in git_directories(self._policy) if self._state_at(path) == "writable"]
         found = tuple(path for path in writable if not any(above in writable for above in ancestors(path)))
         for path in found:
             rule = self._policy.filesystem.tree.deciding(path)[0]

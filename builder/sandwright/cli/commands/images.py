@@ -92,6 +92,12 @@ COMMANDS = (
                 "IMAGE",
                 "with --engine: image of the build stages, pinned as name@sha256:… (default: ours)",
             ),
+            Option(
+                "label",
+                "KEY=VALUE",
+                "label and annotation of each image: source, revision, version, licenses or any key",
+                repeatable=True,
+            ),
             Option("compare", "", "with --engine: compare each file with the image built without an engine"),
             *REGISTRY,
         ),

@@ -96,6 +96,7 @@ def make_context(
         definition.config.over(ground.config),
         hashlib.sha256(sums).hexdigest(),
         [each.describe() for each in found],
+        added.user_id(definition, bases),
     )
     contents: dict[str, bytes | Path] = {DOCKERFILE: render_dockerfile(definition, recipe).encode()}
     if found:
