@@ -226,8 +226,8 @@ def test_it_can_be_accepted_with_a_reason() -> None:
         "a small machine",
     )
     assert str(finding) == (
-        "bwrap: resources.memory is degraded: a limit for all processes together needs a control group, "
-        "which this method doesn't make; accepted: a small machine"
+        "bwrap: resources.memory is degraded: a limit for all processes together needs a cgroup, "
+        "which this method does not create; accepted: a small machine"
     )
     with pytest.raises(RenderError, match=r"seatbelt can't enforce resources\.memory"):
         check_expressible(_resolve(text), registry.declaration("seatbelt"))

@@ -86,7 +86,7 @@ def read(found: InTotoStatement, digest: str, where: str) -> Provenance:
         or not all(isinstance(each, str) for each in platforms)
     ):
         raise ArchiveRefused(f"{where}: its externalParameters are not image, platforms and epoch")
-    variant = {key: value for key, value in given.items() if key not in ("image", "platforms", "epoch")}
+    variant = {key: value for key, value in parameters.items() if key not in ("image", "platforms", "epoch")}
     version = mapping(mapping(details.get("builder"), where).get("version"), f"{where}: version")
     dependencies = resources(definition.get("resolvedDependencies"), f"{where}: resolvedDependencies")
     listed = resources(details.get("byproducts"), f"{where}: byproducts")
