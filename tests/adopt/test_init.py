@@ -472,7 +472,7 @@ def test_without_any_method_it_still_proposes_and_says_so(
     off = Preflight("landlock", "kernel-lacks", "no Landlock")
     monkeypatch.setattr(
         preflights,
-        "known",
+        "cached_preflight",
         lambda backend, host: off if backend.name == off.method else backend.preflight(host),
     )
     found = propose(folder)
@@ -493,7 +493,7 @@ def test_what_holds_less_comes_last_and_says_what_is_accepted(
             backend.name, "ready" if backend.name == "landlock" else "container-filter", "no", "do"
         )
 
-    monkeypatch.setattr(preflights, "known", known)
+    monkeypatch.setattr(preflights, "cached_preflight", known)
     found = propose(folder)
     assert (found.method, found.next_steps[0]) == ("landlock", "sandwright trust")
     assert [line.split(": ")[1] for line in found.text.splitlines() if "- feature: " in line] == [
@@ -514,7 +514,7 @@ def test_the_first_method_that_works_is_taken_and_no_more_are_tried(
         tried.append(backend.name)
         return Preflight(backend.name, "ready" if backend.name == "podman" else "namespaces-off", "no", "do")
 
-    monkeypatch.setattr(preflights, "known", known)
+    monkeypatch.setattr(preflights, "cached_preflight", known)
     found = propose(folder)
     assert (found.method, tried) == ("podman", ["bwrap", "podman"])
     assert found.notes == ("does not work here: bwrap: no; do",)

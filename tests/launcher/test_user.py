@@ -31,7 +31,7 @@ from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
 from sandwright.policy.collect import collect
-from sandwright.session.events import RefusedCall, RunRefused, read_events
+from sandwright.session.events import DeniedCall, RunDenied, read_events
 from thorough import THOROUGH
 from weakening import LATE, edited
 
@@ -298,8 +298,8 @@ def test_roots_half_counts_what_it_refuses_in_its_callers_memory(person: Person)
     assert (status, b"Operation not permitted" in said) == (1, True), said
     assert file.stat().st_uid == UID
     event = next(read_events(file))
-    assert isinstance(event, RunRefused)
-    assert isinstance(event.what, RefusedCall)
+    assert isinstance(event, RunDenied)
+    assert isinstance(event.what, DeniedCall)
     assert (event.what.error, event.count, event.what.filter) == (1, 1, 0)
     file.unlink()
 

@@ -78,7 +78,7 @@ def test_a_form_is_tried_where_its_method_does_not_start(code: Code, monkeypatch
         tried.append(name)
         return Preflight(name, code if name == "vm" else "not-started")
 
-    monkeypatch.setattr(doctor, "_found", found)
+    monkeypatch.setattr(doctor, "_run_preflight", found)
     rest = {} if code != "ready" else {"vm-kvm": "vm", "vm-landlock": "vm"}
     assert diagnose().untried == rest
     assert sorted(tried) == sorted(set(registry.names()) - set(rest)), "each once"

@@ -13,7 +13,7 @@ from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.session import state
 from sandwright.session.audit_check import check
-from sandwright.session.cleanup import described, elsewhere, leftovers, remove
+from sandwright.session.cleanup import described, foreign_sessions, leftovers, remove
 from sandwright.session.doctor import Instead, Rung, diagnose
 from sandwright.session.persistent import unused_caches
 from sandwright.session.session_record import Enforced
@@ -144,7 +144,7 @@ def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) 
                 removed.append(each)
         except SandwrightError as error:
             stays.append(str(error))
-    lines, others = described(removed), elsewhere()
+    lines, others = described(removed), foreign_sessions()
     if json:
         data = {"found": lines, "removed": not dry_run, "stays": stays, "elsewhere": others}
         console.lines(encoder.dumps(data, indent=2))

@@ -43,7 +43,7 @@ def choose(requested: str = "") -> Chosen:
         return _named_method(requested)
     tried = []
     for name in registry.default_methods(host.os, last_resort=True):
-        found = preflights.known(registry.backend(name), host)
+        found = preflights.cached_preflight(registry.backend(name), host)
         tried.append(found)
         if found.ready:
             return Chosen(name, tuple(tried))
@@ -56,4 +56,4 @@ def _named_method(name: str) -> Chosen:
     if name in METHODS and not registry.declaration(name).enforces:
         raise UsageError(f"{name} enforces nothing; a policy with it is written by hand, with the reason")
     backend = registry.backend(name)
-    return Chosen(name, (preflights.known(backend, collect_host()),))
+    return Chosen(name, (preflights.cached_preflight(backend, collect_host()),))

@@ -44,7 +44,7 @@ def leftovers() -> list[Leftover]:
 
     A session that begins meanwhile may be among them: `remove` asks again.
     """
-    found = [*_processes(), *_placeholders()]
+    found = [*_processes(), *_stale_placeholders()]
     going_on = {each.session for each in state.read_all() if liveness(each.process) != "ended"}
     for name in registry.names():
         with contextlib.suppress(
@@ -54,11 +54,11 @@ def leftovers() -> list[Leftover]:
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
     found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.unowned_directories()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(bridges_directory(os.environ))]
-    found += _records()
+    found += _stale_records()
     return [each for each in found if not each.session or state.liveness_of(each.session) == "ended"]
 
 
-def elsewhere() -> list[str]:
+def foreign_sessions() -> list[str]:
     """The sessions of other pid namespaces and machines, whose leftovers can't be told from what runs."""
     return [each.session for each in state.read_all() if liveness(each.process) == "elsewhere"]
 
@@ -70,19 +70,19 @@ def remove(leftover: Leftover) -> bool:
     """
     try:
         if leftover.kind == "record":
-            return _forget(leftover.session)
+            return _forget_record(leftover.session)
         with contextlib.ExitStack() as stack:
             if leftover.session:
                 stack.enter_context(stale_sessions.locked(leftover.session))
             if leftover.method == OURS:
-                return _remove(leftover)
+                return _remove_leftover(leftover)
             registry.backend(leftover.method).remove(leftover)
             return True
     except NotStaleError:
         return False
 
 
-def _remove(leftover: Leftover) -> bool:
+def _remove_leftover(leftover: Leftover) -> bool:
     match leftover.kind:
         case "half-written record":
             Path(leftover.name).unlink(missing_ok=True)
@@ -104,14 +104,14 @@ def _remove(leftover: Leftover) -> bool:
     return True
 
 
-def _records() -> Iterator[Leftover]:
+def _stale_records() -> Iterator[Leftover]:
     for record in stale_sessions.records():
         yield Leftover(OURS, "record", record.session, record.session)
     for path in state.half_written():
         yield Leftover(OURS, "half-written record", path)
 
 
-def _forget(session: str) -> bool:
+def _forget_record(session: str) -> bool:
     """Remove a record, unless what it alone leads to is still there. Raise HostError where that is so."""
     if not stale_sessions.forget(session):
         raise HostError(f"the record of session {session} stays, as something that it left does")
@@ -130,7 +130,7 @@ def _processes() -> Iterator[Leftover]:
         yield Leftover(OURS, "process", str(pid), session)
 
 
-def _placeholders() -> Iterator[Leftover]:
+def _stale_placeholders() -> Iterator[Leftover]:
     """Files that were put into a project for the time of a run."""
     for record in stale_sessions.records():
         if not _is_used(record.project):

@@ -80,7 +80,7 @@ def start(
     """Start a fleet. `notify` gets messages for the user. Raise SandwrightError when nothing started."""
     if not request.argv:
         raise UsageError("give a command to run, behind --")
-    name = _checked(name) if name else secrets.token_hex(4)
+    name = _check_fleet_name(name) if name else secrets.token_hex(4)
     rows = _rows(size)
     order = FleetOrder(
         name, tuple(request.argv), rows, _within(size.parallel, "parallel", 1, MOST), size.retries
@@ -110,14 +110,16 @@ def resume(name: str, results: str, size: FleetSize) -> FollowedFleet:
     """A fleet that was started before. Raise UsageError where there is none of that name."""
     fleet = find(name)
     path = results or default_results(name)
-    known = Results(name, fleet.id, 1, {}) if path == "-" else fleet_results.open_known(path, name, fleet.id)
+    earlier = (
+        Results(name, fleet.id, 1, {}) if path == "-" else fleet_results.open_known(path, name, fleet.id)
+    )
     rows = read_rows(size.rows) if size.rows else ()
-    return FollowedFleet(name, fleet, known, rows)
+    return FollowedFleet(name, fleet, earlier, rows)
 
 
 def find(name: str) -> Fleet:
     """The fleet of a name. Raise UsageError."""
-    _checked(name)
+    _check_fleet_name(name)
     for each in registry.names():
         backend = registry.backend(each)
         found = backend.find_fleet(name) if isinstance(backend, FleetBackend) else None
@@ -145,7 +147,7 @@ def _within(value: int, name: str, least: int, most: int) -> int:
     return value
 
 
-def _checked(name: str) -> str:
+def _check_fleet_name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             f"{name!r} is no name of a fleet: at most 30 lower-case letters, digits and hyphens between them"

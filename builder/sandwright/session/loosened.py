@@ -40,7 +40,7 @@ def loosened(
     found: tuple[Loosening, ...] = ()
     if all(mine.layers != each.layers for each in others):  # nothing is looser than itself
         ours = here(mine)
-        found = loosenings(ours, _resolved(others, here), remote=registry.remote(ours.methods))
+        found = loosenings(ours, _resolve_all(others, here), remote=registry.remote(ours.methods))
     project_data = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     digest = hashlib.sha256(
         json.dumps(project_data, sort_keys=True).encode("utf-8", "surrogateescape")
@@ -49,7 +49,7 @@ def loosened(
     return Loosened(policy_path, digest, tuple(one_line(str(each)) for each in found))
 
 
-def _resolved(
+def _resolve_all(
     policies: tuple[MergedPolicy, ...], here: Callable[[MergedPolicy], ResolvedPolicy]
 ) -> list[ResolvedPolicy]:
     """The policies on this machine; what is wrong in the user's own is told where it matters."""

@@ -72,7 +72,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     user_dirs.private(user_dirs.cache())
     policy = load(request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
-    trust.require(found, word=request.trusted)
+    trust.require_approval(found, word=request.trusted)
     if persistent.make(policy, str(Path(request.policy).parent)):
         return prepare(request, notify)  # directories were made: the answers recorded so far are stale
     resolved = resolved_here(policy, request, inputs)
@@ -90,13 +90,13 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
-    record = _record(resolved, backend, rendered, directory, request=request, policy=policy)
+    record = _sandbox_record(resolved, backend, rendered, directory, request=request, policy=policy)
     start = SandboxStart(
         terminal_argv=_launcher_argv(backend, directory, terminal=True),
         terminal=backend.terminal,
-        proxy=_proxy(resolved, registry.properties(backend.name), inputs),
+        proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
         needs_bridge=bool(resolved.credentials.shims) and registry.properties(backend.name).shims,
-        notes=tuple(_notes(notes, resolved, backend, rendered, inputs)),
+        notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
         retired=policy.retired(),
@@ -117,7 +117,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     return prepared
 
 
-def _notes(
+def _render_notes(
     notes: list[str], resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, inputs: LiveHost
 ) -> Iterator[str]:
     """What a person should know of a sandbox when it is rendered."""
@@ -181,7 +181,7 @@ def resolved_with(request: RunRequest, settings: Sequence[str] = (), *, digest: 
         return _resolved_unchanged(request, digest)
     inputs, changed = LiveHost(), copy.copy(request)
     if digest:
-        _check_unchanged(load(request, inputs), request, digest)
+        _refuse_changed_policy(load(request, inputs), request, digest)
     changed.settings = [*request.settings, *settings]
     return resolved_here(load(changed, inputs), changed, inputs)
 
@@ -269,7 +269,7 @@ def chosen(
         earlier = len(refused)
         for variant in registry.method_candidates(name, resolved):
             backend = registry.backend(variant)
-            found = preflights.known(backend, host)
+            found = preflights.cached_preflight(backend, host)
             inputs.ask_all(preflights.questions(found, backend, host))
             if found.ready:
                 why = f" ({'; '.join(refused)})" if refused else ""
@@ -307,7 +307,7 @@ def _differs(path: Path, artifact: Artifact) -> bool:
         return True
 
 
-def _record(
+def _sandbox_record(
     resolved: ResolvedPolicy,
     backend: Backend,
     rendered: Rendered,
@@ -326,7 +326,7 @@ def _record(
         policy=_policy_digest(policy),
         artifacts={each.name: each.digest for each in rendered.artifacts},
         directory=str(directory),
-        placeholders=_placeholders(resolved, registry.properties(backend.name)),
+        placeholders=_placeholder_paths(resolved, registry.properties(backend.name)),
         enforced=enforced(resolved, rendered),
         after=PostRun(
             policy=request.policy,
@@ -336,7 +336,7 @@ def _record(
     )
 
 
-def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
+def _proxy_plan(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
     """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
     if resolved.network.mode != "proxy" or properties.proxy != "session":
         return None
@@ -350,7 +350,7 @@ def _proxy(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -
     return plan
 
 
-def _placeholders(resolved: ResolvedPolicy, properties: Properties) -> tuple[str, ...]:
+def _placeholder_paths(resolved: ResolvedPolicy, properties: Properties) -> tuple[str, ...]:
     """The files that its launcher puts into the project for the time of a run."""
     if not properties.placeholders:
         return ()
@@ -395,11 +395,11 @@ def _resolved_unchanged(request: RunRequest, digest: str) -> ResolvedPolicy:
     """Load and resolve the policy again. Raise IntegrityError when its digest is not `digest`."""
     inputs = LiveHost()
     policy = load(request, inputs)
-    _check_unchanged(policy, request, digest)
+    _refuse_changed_policy(policy, request, digest)
     return resolved_here(policy, request, inputs)
 
 
-def _check_unchanged(policy: MergedPolicy, request: RunRequest, digest: str) -> None:
+def _refuse_changed_policy(policy: MergedPolicy, request: RunRequest, digest: str) -> None:
     if _policy_digest(policy) != digest:
         raise IntegrityError(f"{request.policy} was changed meanwhile: start it again")
 

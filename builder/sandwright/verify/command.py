@@ -69,7 +69,7 @@ def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[st
     host = collect_host()
     for name in policy.methods:
         for candidate in registry.method_candidates(name, policy):
-            if preflights.known(registry.backend(candidate), host).ready:
+            if preflights.cached_preflight(registry.backend(candidate), host).ready:
                 return (name if candidate == registry.variant_name(name, policy) else candidate,)
     return tuple(methods)
 
@@ -82,9 +82,9 @@ def with_fallbacks(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str,
         first, *others = (
             registry.method_candidates(name, policy) if name in registry.policy_names() else (name,)
         )
-        if not others or preflights.known(registry.backend(first), host).ready:
+        if not others or preflights.cached_preflight(registry.backend(first), host).ready:
             return name
-        ready = (each for each in others if preflights.known(registry.backend(each), host).ready)
+        ready = (each for each in others if preflights.cached_preflight(registry.backend(each), host).ready)
         return next(ready, name)
 
     return tuple(dict.fromkeys(map(one, methods)))
