@@ -138,7 +138,7 @@ def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     directory = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    with _hold_lock(base / "lock"):
+    with _hold_file_lock(base / "lock"):
         directory.mkdir(mode=0o700)
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -160,9 +160,9 @@ def stale(base: Path) -> list[Path]:
     """The directories of bridges that are gone without having removed them."""
     gone = []
     if (base / "lock").exists():
-        with _hold_lock(base / "lock"):
+        with _hold_file_lock(base / "lock"):
             for directory in (path for path in sorted(base.iterdir()) if path.is_dir()):
-                with contextlib.suppress(BlockingIOError), _hold_lock(directory / "lock", wait=False):
+                with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
                     gone.append(directory)
     return gone
 
@@ -170,9 +170,9 @@ def stale(base: Path) -> list[Path]:
 def sweep(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
     gone = []
-    with _hold_lock(base / "lock"):
+    with _hold_file_lock(base / "lock"):
         for directory in (path for path in base.iterdir() if path.is_dir()):
-            with contextlib.suppress(BlockingIOError), _hold_lock(directory / "lock", wait=False):
+            with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
                 _end_marked(directory.name)
                 remove(directory)
                 gone.append(directory)
@@ -180,7 +180,7 @@ def sweep(base: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _hold_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
+def _hold_file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for.
 
     Else raise HostError after `LOCK_SECONDS`: a sandbox that may read the file can hold it for ever.

@@ -64,7 +64,7 @@ class OpenWorkspace:
         fd = os.dup(self._fd)
         try:
             for part in parts:
-                below = _open_component(fd, part)
+                below = _open_directory_part(fd, part)
                 os.close(fd)
                 fd = below
             yield fd
@@ -121,7 +121,7 @@ def path_of(fd: int) -> str:
     return f"/dev/fd/{fd}"
 
 
-def _open_component(fd: int, part: str) -> int:
+def _open_directory_part(fd: int, part: str) -> int:
     try:
         return os.open(part, _DIRECTORY, dir_fd=fd)
     except OSError as error:

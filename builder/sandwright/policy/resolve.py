@@ -65,11 +65,11 @@ def resolve(
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)
     filesystem = _filesystem(settings, resolver, faults, [*files, *taken])
-    network = _network(settings, resolver, filesystem.tree, faults)
+    network = _resolve_network(settings, resolver, filesystem.tree, faults)
     if floor is not None:
         check_paths(floor, filesystem, resolver, faults)
         check_sockets(floor, settings, resolver, faults)
-    environment = _environment(settings, facts, secrets)
+    environment = _resolve_environment(settings, facts, secrets)
     faults.raise_any()
     return ResolvedPolicy(
         methods=_method_choice(settings),
@@ -203,7 +203,9 @@ def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
-def _network(settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults) -> Network:
+def _resolve_network(
+    settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults
+) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
         rule = resolver.rule(text, "read")
@@ -247,7 +249,9 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
     return Process(sandbox_root=bool(settings.value("process.sandbox_root")), seccomp=name), taken
 
 
-def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]) -> EnvironmentRules:
+def _resolve_environment(
+    settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]
+) -> EnvironmentRules:
     entries = settings.entries.get("environment.set", {})
     variables = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
     return EnvironmentRules(

@@ -23,7 +23,7 @@ def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
     """
     rows: list[tuple[str, ...]] = []
     problems: list[Problem] = []
-    for number, line in enumerate(_read_source(file).split("\n"), start=1):
+    for number, line in enumerate(_read_rows_file(file).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -39,7 +39,7 @@ def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-def _read_source(file: str) -> str:
+def _read_rows_file(file: str) -> str:
     try:
         with Path(file).open("rb") as source:
             if not os.path.isfile(file):  # noqa: PTH113 - of what was opened by its name

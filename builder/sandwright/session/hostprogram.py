@@ -59,7 +59,7 @@ def find(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | N
         node = os.path.realpath(_on_path("node", policy, inputs) or "/nonexistent")
         inputs.ask("stamp", node)
         words, paths = (("node", real), paths) if not _fits_images(node) else ((node, real), (*paths, node))
-    _check_visible(name, paths, policy)
+    _check_exposure(name, paths, policy)
     return HostProgram(words, (*paths, *_git_identity(policy)))
 
 
@@ -71,7 +71,7 @@ def _git_identity(policy: ResolvedPolicy) -> Iterator[str]:
         yield path
 
 
-def _check_visible(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
+def _check_exposure(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> None:
     """Raise UsageError where showing a program would show more, or what the policy hides."""
     for path in paths:
         for each in (policy.facts.home, policy.facts.project):

@@ -91,7 +91,7 @@ def _check_options(request: RunRequest, prepared: CachedSandbox, log: AuditLog |
             _check_not_writable(what, path, prepared)
     if request.explained:
         _check_explained(prepared)
-    _check_visible(request.argv[0], prepared.record.after.scope)
+    _check_program_visible(request.argv[0], prepared.record.after.scope)
 
 
 def _check_enforces(prepared: CachedSandbox, log: AuditLog) -> None:
@@ -117,7 +117,7 @@ def _check_explained(prepared: CachedSandbox) -> None:
         raise UsageError(f"--explain-denials: {prepared.method} can't tell of paths: {why}")
 
 
-def _check_visible(program: str, scope: ScanScope) -> None:
+def _check_program_visible(program: str, scope: ScanScope) -> None:
     """Raise UsageError for a program below /tmp, where the sandbox has a directory of its own."""
     path = os.path.normpath(program)
     if not path.startswith("/tmp/") or not os.path.exists(path):  # noqa: S108 - a name, nothing is made

@@ -212,7 +212,7 @@ def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
     control = case.needle in _read_if_file(Path(f"/proc/{talk.launcher}/environ"))
     why = "" if control or not talk.ended() else f"\n{UNANSWERED}{talk.ended()}"
     verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
-    return _outcome(
+    return _bridge_outcome(
         case,
         "outside",
         "neither token is in what the host keeps of the run: arguments, metadata, images, logs, files",
@@ -297,7 +297,7 @@ def _required(case: Bridging) -> ProbeOutcome:
     except CommandFailed as failed:
         status, message = failed.status or -1, failed.stderr
     refused = status == 125 and "the policy names shims, and" in message
-    return _outcome(
+    return _bridge_outcome(
         case,
         "required",
         "without a bridge nothing is started",
@@ -308,7 +308,7 @@ def _required(case: Bridging) -> ProbeOutcome:
     )
 
 
-def _outcome(
+def _bridge_outcome(
     case: Bridging, name: str, about: str, verdict: Verdict, *, expected: str, observed: str, evidence: str
 ) -> ProbeOutcome:
     return ProbeOutcome(

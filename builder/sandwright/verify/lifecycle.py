@@ -49,7 +49,7 @@ GRACE = 30.0
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs as a whole."""
     before = _project_names(Path(runs.subject.policy.facts.project))
-    yield from _statuses(runs)
+    yield from _status_outcomes(runs)
     yield _unchanged_only(runs)
     if runs.short is not None:
         yield _timeout_outcome(runs, runs.short)
@@ -70,11 +70,11 @@ COMMAND_RUNS = (
 
 def command_runs(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs of a command that is no launcher of ours."""
-    yield from _statuses(runs)
+    yield from _status_outcomes(runs)
     yield from _ending_outcomes(runs)
 
 
-def _statuses(runs: Runs) -> Iterator[ProbeOutcome]:
+def _status_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
     yield _exit_outcome(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
     yield _exit_outcome(
         runs,

@@ -95,7 +95,7 @@ def plan_account(account: DedicatedAccount, workspace: Workspace) -> AccountPlan
 def plan_removal(account: DedicatedAccount) -> AccountPlan:
     """What takes an account away. Raise UsageError where none is, HostError while something of it runs."""
     uid = uid_of(account.name)
-    record = _read_record(account)
+    record = _read_account_record(account)
     if uid is None and record is None:
         raise UsageError(f"there is no account {account.name}")
     running = [] if uid is None else processes(uid)
@@ -138,7 +138,7 @@ class _Record:
         return json.dumps(fields, indent=1, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def _read_record(account: DedicatedAccount) -> _Record | None:
+def _read_account_record(account: DedicatedAccount) -> _Record | None:
     path = Path(account.home).parent / RECORD
     try:
         data = strictjson.loads_record(path.read_bytes())
@@ -163,7 +163,7 @@ def _check_tree(tree: Path) -> None:
 
 
 def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[AccountStep]:
-    uid, before, project = uid_of(account.name), _read_record(account), workspace.project
+    uid, before, project = uid_of(account.name), _read_account_record(account), workspace.project
     passed = _closed_parents(workspace.trees, -1 if uid is None else uid)
     record = _Record(
         str(project),

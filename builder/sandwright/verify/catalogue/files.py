@@ -64,7 +64,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", fixture.write / "made-directory"),
-        check=lambda: _check_written(made, fixture.word, subject.owner),
+        check=lambda: _content_fault(made, fixture.word, subject.owner),
     )
     yield _probe(
         "replace",
@@ -296,7 +296,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
     )
 
 
-def _check_written(path: Path, content: str, uid: int) -> str | None:
+def _content_fault(path: Path, content: str, uid: int) -> str | None:
     if not path.is_file():
         return f"{path} is not there"
     owner = path.stat().st_uid

@@ -81,28 +81,28 @@ def seen_user(output: bytes, names: Sequence[str], *, word: str) -> SeenUser:
     """Read the answers to the attempts of these names."""
     found = dict(zip(names, answers(output, len(names), word=word), strict=True))
     identity = found["identity"]
-    uid, _, gid, _ = map(int, _answer_text(identity).split()) if identity.kind == "ok" else [None] * 4
-    account = None if uid is None else AccountFiles(passwd=_answer_text(found["passwd"])).account(uid)
-    fields = (each.partition(":") for each in _answer_text(found["status"]).splitlines())
+    uid, _, gid, _ = map(int, _decode_answer_value(identity).split()) if identity.kind == "ok" else [None] * 4
+    account = None if uid is None else AccountFiles(passwd=_decode_answer_value(found["passwd"])).account(uid)
+    fields = (each.partition(":") for each in _decode_answer_value(found["status"]).splitlines())
     return SeenUser(
         uid=uid,
         gid=gid,
         name=_printed_name(found["name"]),
         group=_printed_name(found["group"]),
-        home=_answer_text(found["home"]) or None,
-        user=_answer_text(found["user"]) or None,
+        home=_decode_answer_value(found["home"]) or None,
+        user=_decode_answer_value(found["user"]) or None,
         account=f"{account.name}:{account.home}" if account else None,
         at_home=found["at home"].kind == "ok",
         status={key: value.strip() for key, _, value in fields},
     )
 
 
-def _answer_text(answer: ProbeAnswer) -> str:
+def _decode_answer_value(answer: ProbeAnswer) -> str:
     return answer.value.decode(errors="replace")
 
 
 def _printed_name(answer: ProbeAnswer) -> str | None:
     """A name that a program printed; None where it failed, or printed a number, as busybox does."""
-    status, _, printed = _answer_text(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
+    status, _, printed = _decode_answer_value(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
     name = printed.strip()
     return name if status == "status 0" and name and not name.isdigit() else None
