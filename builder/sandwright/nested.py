@@ -28,7 +28,7 @@ _CLOSED = frozenset((".git", ".hg", ".jj", ".sl", ".svn", ".bzr"))
 _FOLDS = sys.platform == "darwin"
 
 
-def find(root: str, names: Iterable[str]) -> list[str]:
+def find_names(root: str, names: Iterable[str]) -> list[str]:
     """The relative paths at which one of `names` is there, nearer ones first.
 
     A name may have several parts. Links are found and not followed. Of more than the limits above, the first.

@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST
-from sandwright.nested import find
+from sandwright.nested import find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
@@ -258,8 +258,8 @@ def index_of(data: bytes) -> Answer:
 
 
 def _nested(root: str, *names: str) -> Answer:
-    """At which paths below a directory one of some names is there, as `nested.find` gives them."""
-    return tuple(find(root, names))
+    """At which paths below a directory one of some names is there, as `nested.find_names` gives them."""
+    return tuple(find_names(root, names))
 
 
 def _directory_listing(path: str) -> Answer:

@@ -107,7 +107,7 @@ def _ended_pipe() -> IO[bytes]:
     return os.fdopen(read, "rb")
 
 
-def base_environment() -> dict[str, str]:
+def runtime_environment() -> dict[str, str]:
     """What a runtime is started with: where things are, and nothing else of ours."""
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
     return {**environment, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}

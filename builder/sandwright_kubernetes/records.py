@@ -50,7 +50,7 @@ class JobRecord:
         (_records_directory() / f"{self.job}.json").unlink(missing_ok=True)
 
 
-def read_all() -> list[JobRecord]:
+def read_job_records() -> list[JobRecord]:
     """Those that are there. What is no record of ours is left alone."""
     found = []
     for path in sorted(_records_directory().glob("*.json")):

@@ -14,7 +14,7 @@ from ownedprojects import POLICY, Project
 from rundocuments import launching, proxied
 from sandwright.api import Policy
 from sandwright.egress import proxy
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 
@@ -37,7 +37,7 @@ def names() -> Iterator[Path]:
 def test_programs_that_know_of_no_proxy_reach_what_is_listed(project: Project, names: Path) -> None:
     text = POLICY.replace("network: {mode: none}", "network: {mode: proxy, allow: [web.example]}")
     policy = Policy.from_text(text)
-    resolved = policy.resolve(collect(policy, project=project.root, environ=project.environ))
+    resolved = policy.resolve(collect_facts(policy, project=project.root, environ=project.environ))
     script = (
         f"grep -v '#' /etc/resolv.conf; {CURL} http://web.example/; {CURL} http://other.example/; "
         f"{CURL} http://{WORLD}/; {CURL} http://127.0.0.1/"

@@ -15,7 +15,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "bwrap")
 
@@ -50,7 +50,7 @@ def started(
     project.mkdir(parents=True)
     (project / "Ask.java").write_text(JAVA)
     loaded = Policy.from_text(POLICY)
-    resolved = loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+    resolved = loaded.resolve(collect_facts(loaded, project=project, environ={"HOME": str(project.parent)}))
     out = write_artifacts(folder / "out", render(resolved, "bwrap").artifacts)
     with proxy(resolved, hosts_file=names) as running:
         yield launching(out / "launch", proxied(running)), running

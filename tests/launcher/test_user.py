@@ -30,7 +30,7 @@ from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.session.events import DeniedCall, RunDenied, read_events
 from thorough import THOROUGH
 from weakening import LATE, edited
@@ -98,7 +98,7 @@ def person() -> Iterator[Person]:
     for path in (project.root, project.home, *project.root.rglob("*"), *project.home.rglob("*")):
         os.chown(path, UID, UID)
     policy = Policy.from_text(POLICY)
-    facts = collect(policy, project=project.root, environ=project.environ)
+    facts = collect_facts(policy, project=project.root, environ=project.environ)
     facts = dataclasses.replace(facts, uid=UID, user="somebody", gid=UID)
     write_artifacts(base / "out", render(policy.resolve(facts), "user").artifacts)
     found = Person(project, base / "bin", base / "out/launch")

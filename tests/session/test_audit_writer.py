@@ -11,7 +11,7 @@ import pytest
 
 from sandwright.session import audit_writer
 from sandwright.session.audit import AuditLog
-from sandwright.session.audit_check import check
+from sandwright.session.audit_check import check_audit_log
 from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
 from sandwright.session.events import BridgedCall, DeniedHost, RunDenied, RunEnded, RunStarted
@@ -53,7 +53,7 @@ def test_what_only_the_last_lines_of_the_proxy_have_is_written(
         ("repeated", "late.example:443", 2),
     ]
     assert [line.partition(":")[0] for line in said] == [f"audit log {tmp_path}/audit"]
-    assert check(tmp_path / "audit").faults == []
+    assert check_audit_log(tmp_path / "audit").faults == []
 
 
 def test_hosts_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

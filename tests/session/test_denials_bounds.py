@@ -17,7 +17,7 @@ from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session import candidate_denials as candidates
 from sandwright.session import denials, explained, supervise
-from sandwright.session.access_log import KINDS, Access, AccessLog, lines
+from sandwright.session.access_log import KINDS, Access, AccessLog, access_log_lines
 from sandwright.session.candidate_denials import candidate_denials
 from sandwright.session.command_session import CommandSession
 from sandwright.session.denial_context import DenialContext, PathContext
@@ -96,7 +96,9 @@ def test_a_path_that_yaml_would_read_otherwise_has_no_edit(home: Path) -> None:
 
 def test_what_the_record_lacks_is_said(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
-    (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog(dropped=3, unresolved=1))))
+    (home / "record").write_text(
+        "".join(f"{line}\n" for line in access_log_lines(AccessLog(dropped=3, unresolved=1)))
+    )
     assert _explained(recording) == ([], ["4 calls with paths are unknown: more may be refused"])
     assert not (home / "record").exists()
 
@@ -117,7 +119,7 @@ def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
     recording = Recording(str(home / "record"), looks=False)
     told: list[object] = []
     for digest in ("", "sha256:of-another"):
-        (home / "record").write_text("".join(f"{line}\n" for line in lines(AccessLog((refused,)))))
+        (home / "record").write_text("".join(f"{line}\n" for line in access_log_lines(AccessLog((refused,)))))
         told.append(_explained(recording, digest))
     (found, said), (nothing, why) = cast("Any", told)
     assert ([each.what for each in found], said) == ([refused.path], [])
@@ -157,7 +159,7 @@ def test_all_that_is_refused_is_suspected(home: Path) -> None:
     for path, found, kind in itertools.product(sorted(paths), FOUND, KINDS):
         path = path.rstrip("/") or "/"  # noqa: PLW2901
         record = AccessLog((Access(path, path, found, frozenset({kind})),))
-        (home / "record").write_text("".join(f"{line}\n" for line in lines(record)))
+        (home / "record").write_text("".join(f"{line}\n" for line in access_log_lines(record)))
         told = bool(explained.refused_paths(record.accesses, policy))
         if candidate_denials(home / "record", places)[0]:
             suspects.add((path, kind))

@@ -21,7 +21,7 @@ from typing import IO
 from sandwright import process
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
-from sandwright.bridge.environment import search_path
+from sandwright.bridge.environment import trusted_search_path
 from sandwright.bridge.programs import host_variables, kept_always, programs, reach
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.restricted import write_restriction
@@ -106,7 +106,7 @@ def serve(
         if sandbox.writes(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
-    search = search_path(variables, sandbox.writes)
+    search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
         session_dir, lock = stack.enter_context(_bridge_directory(base))
@@ -134,7 +134,7 @@ def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) 
 def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     """A directory of this bridge's own, locked while anybody of it lives. Removes what dead ones left."""
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    sweep(base)
+    sweep_bridges(base)
     directory = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
@@ -167,7 +167,7 @@ def stale(base: Path) -> list[Path]:
     return gone
 
 
-def sweep(base: Path) -> list[Path]:
+def sweep_bridges(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
     gone = []
     with _hold_file_lock(base / "lock"):

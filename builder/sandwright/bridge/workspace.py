@@ -116,7 +116,7 @@ def remove(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def path_of(fd: int) -> str:
+def descriptor_path(fd: int) -> str:
     """A path under which a child that inherits a descriptor finds it."""
     return f"/dev/fd/{fd}"
 

@@ -60,7 +60,7 @@ class PolicyDifference:
         )
 
 
-def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
+def compare_policies(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
     """Compare two policies on one host, under each of some methods. Raise UsageError for an unknown method.
 
     Both must have the facts of every path of `both_policies_cases`.

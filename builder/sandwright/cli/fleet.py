@@ -43,7 +43,7 @@ def fleet(
     if (resume or remove) and (not name or words or (resume and remove)):
         raise UsageError("give --name with --resume or --remove, and no command")
     if remove:
-        session.find(name).remove()
+        session.fleet_named(name).remove()
         notify(f"fleet {name} is removed")
         return 0
     numbers = {"parallel": _parse_count(parallel, "parallel"), "retries": _parse_count(retries, "retries")}

@@ -56,7 +56,7 @@ def sbom(
     catalogue = catalogue_of(images, [name])
     existing = built_image(Path(output), name)
     chosen = _choose_platform(platform, list(existing.images), name)
-    found = sources.locked(catalogue, name)
+    found = sources.lock_of_image(catalogue, name)
     lock = found if isinstance(found, Lock) else None
     directory = Path(output) / "release" / name
     path = Path(to) if to else path_of(directory, chosen, format)

@@ -12,7 +12,7 @@ from sandwright.policy.collect import public_environment
 from sandwright.policy.facts import HostFacts
 from sandwright.session import trust as store
 from sandwright.session.loosened import loosened
-from sandwright.session.prepare import load
+from sandwright.session.prepare import load_layers
 from sandwright.session.request import RunRequest
 from sandwright.session.trust import Loosened
 
@@ -62,7 +62,7 @@ def require_secrets(request: RunRequest, facts: HostFacts) -> None:
 
 
 def _loosened(request: RunRequest) -> Loosened:
-    return loosened(load(request, LiveHost()), request.policy, cwd=request.cwd)
+    return loosened(load_layers(request, LiveHost()), request.policy, cwd=request.cwd)
 
 
 def _agreed() -> bool:

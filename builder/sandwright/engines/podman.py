@@ -37,7 +37,7 @@ from sandwright.outputs import disk_errors
 from sandwright.progress import ProgressStep
 from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import is_own_process
-from sandwright.watchdog import Ended, base_environment, kill_all, run_bounded
+from sandwright.watchdog import Ended, kill_all, run_bounded, runtime_environment
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
 _LIMITS = {"nofile": 4096, "nproc": 4096}
@@ -162,7 +162,7 @@ class PodmanEngine(EngineClient):
         settings = {"CONTAINERS_CONF": str(scratch / "containers.conf")}
         return PodmanEngine(
             "podman",
-            {**base_environment(), **settings},
+            {**runtime_environment(), **settings},
             self.options,
             host=self.host,
             runtime=self.runtime,

@@ -14,7 +14,7 @@ from sandwright.init.project import ProjectFacts, examine_project
 from sandwright.init.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.methods import registry
 from sandwright.outputs import write_output
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.load import layer, layers_for
 from sandwright.policy.merged import MergedPolicy
@@ -91,14 +91,14 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
 
 
 def _checked_proposal(directory: Path, project: ProjectFacts, chosen: Chosen, agent: str) -> str:
-    """The text for a method. Raise like `check`."""
+    """The text for a method. Raise like `check_proposal`."""
     support = registry.declaration(chosen.method).support
     text = proposal(project, Choice(chosen.method, _why_chosen(chosen), support, agent))
-    check(directory, text, chosen.method)
+    check_proposal(directory, text, chosen.method)
     return text
 
 
-def check(directory: Path, text: str, method: str) -> None:
+def check_proposal(directory: Path, text: str, method: str) -> None:
     """See that a text is a policy that renders for a method, with all layers that hold here.
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
@@ -113,7 +113,7 @@ def check(directory: Path, text: str, method: str) -> None:
     ]
     policy = MergedPolicy.from_layers([*others, written_layer])
     written = {str(target): HostEntry("file"), os.path.realpath(target): HostEntry("file")}
-    resolved = policy.resolve(collect(policy).with_entries(written))
+    resolved = policy.resolve(collect_facts(policy).with_entries(written))
     registry.render(resolved, method)
 
 

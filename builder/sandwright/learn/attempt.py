@@ -12,7 +12,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.session import state
-from sandwright.session.access_log import AccessLog, RequestedHost, read
+from sandwright.session.access_log import AccessLog, RequestedHost, read_access_log
 from sandwright.session.recording import Recording
 from sandwright.session.request import RunRequest
 from sandwright.session.run import run
@@ -75,7 +75,7 @@ def attempt(
             status = run(command.request(settings, recording), notify=notify)
         if not file.exists():
             raise HostError("nothing was recorded: the command was not started, or the launcher was killed")
-        found = read(file)
+        found = read_access_log(file)
     finally:
         file.unlink(missing_ok=True)
     hosts = frozenset(

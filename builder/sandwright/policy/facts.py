@@ -110,7 +110,7 @@ def _decode_entry(value: object) -> HostEntry:
 
 
 def _check_plain_path(path: str) -> str:
-    if path != spelling.plain(path):
+    if path != spelling.plain_spelling(path):
         raise ValueError(f"must be an absolute path without '.', '..' or double slashes, not {path!r}")
     return path
 

@@ -283,13 +283,13 @@ def protections(
             git_protection.bare_protection(
                 _git_relative_names(remaining), project, facts, excepted=excepted, rules=rules
             ),
-            *git_protection.protections(_git_relative_names(remaining), facts, excepted),
+            *git_protection.git_protections(_git_relative_names(remaining), facts, excepted),
         ]
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)
         found += [each for each in made if each.names and each.roots]
     lifted = [(each.path, each.source.rank) for each in exceptions]
-    return (*found, *nested.protections(settings, facts.autorun, lifted))
+    return (*found, *nested.nested_protections(settings, facts.autorun, lifted))
 
 
 def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettings) -> Iterator[Sourced[str]]:

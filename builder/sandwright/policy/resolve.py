@@ -139,7 +139,7 @@ def _filesystem(
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
-        git_protection.check(facts, before, tree)
+        git_protection.check_git_protection(facts, before, tree)
     granted = [
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud", "git")
     ]

@@ -23,7 +23,7 @@ from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
 from sandwright.runtime.scratch import PREFIX
 from sandwright.signalling import is_own_process, kill
-from sandwright.watchdog import base_environment, end_all
+from sandwright.watchdog import end_all, runtime_environment
 
 _LONGEST = 50
 _SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
@@ -104,7 +104,7 @@ def _private_engine(
     store = ("--root", str(scratch / "store"), "--runroot", str(run_root), "--tmpdir", str(scratch / "tmp"))
     paths = {"HOME": "home", "XDG_RUNTIME_DIR": "xdg", "CONTAINERS_CONF": "containers.conf"}
     settings = {name: str(scratch / path) for name, path in paths.items()}
-    environment = {**base_environment(), **settings}
+    environment = {**runtime_environment(), **settings}
     return PodmanEngine(
         "podman", environment, (*store, *options), host=host, scratch=scratch, settings=settings
     )

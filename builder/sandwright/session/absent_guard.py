@@ -30,7 +30,7 @@ class GuardRecord:
         return [path for path in self.absent if _may_exist(path)]
 
 
-def check(policy: str) -> None:
+def check_absent_names(policy: str) -> None:
     """Raise HostError when a run of this policy made such a name, and nobody has looked at it yet."""
     try:
         files = list(Path(_guard_directory()).iterdir())
@@ -46,7 +46,7 @@ def check(policy: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def begin(session: str, policy: str, absent: Sequence[str]) -> str:
+def begin_absent_guard(session: str, policy: str, absent: Sequence[str]) -> str:
     """Record a run of this process, and give the file; empty where nothing has to be. Raise HostError."""
     if not absent:
         return ""
@@ -56,7 +56,7 @@ def begin(session: str, policy: str, absent: Sequence[str]) -> str:
     return file
 
 
-def end(file: str) -> list[str]:
+def end_absent_guard(file: str) -> list[str]:
     """What to say of the names that were made; without any the record goes."""
     record = _read_record(Path(file))
     made = record.made() if record else []

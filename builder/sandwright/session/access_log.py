@@ -99,18 +99,18 @@ class LogEnd:
 Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogEnd
 
 
-def read(file: Path) -> AccessLog:
+def read_access_log(file: Path) -> AccessLog:
     """The record in a file. Raise UsageError for what is none."""
     try:
         with file.open(encoding="ascii") as opened:
-            return parse(opened)
+            return parse_access_log(opened)
     except OSError as fault:
         raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise UsageError(f"{file} is no record of a run: {fault}") from fault
 
 
-def parse(lines: Iterable[str]) -> AccessLog:
+def parse_access_log(lines: Iterable[str]) -> AccessLog:
     """The log that lines say. Raise ValueError, KeyError, TypeError or AttributeError for what is none."""
     found = list(entries(lines))
     ends = [each for each in found if isinstance(each, LogEnd)]
@@ -128,7 +128,7 @@ def parse(lines: Iterable[str]) -> AccessLog:
 
 
 def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
-    """What each line says. Raise like `parse`."""
+    """What each line says. Raise like `parse_access_log`."""
     for data in map(strictjson.loads_record, lines):
         if "path" in data:
             yield _access(data)
@@ -144,8 +144,8 @@ def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
             yield _contact(data)
 
 
-def lines(record: AccessLog) -> Iterator[str]:
-    """A record as `parse` reads it."""
+def access_log_lines(record: AccessLog) -> Iterator[str]:
+    """A record as `parse_access_log` reads it."""
     for access in record.accesses:
         real = {} if access.real == access.path else {"real": _escape_name(access.real)}
         row = {

@@ -159,7 +159,7 @@ class AuditLog:
         record = parse_line(line) if end.endswith(b"\n") else None
         if record is None:
             raise UsageError(f"the last line of {self.path} is none of an audit log, or was cut")
-        return record.number, digest_of(line)
+        return record.number, line_digest(line)
 
 
 def _timestamp() -> str:
@@ -186,7 +186,7 @@ def shortened(value: object, most: int = MAX_TEXT) -> object:
     return value
 
 
-def digest_of(line: bytes) -> str:
+def line_digest(line: bytes) -> str:
     """What the next line says of this one."""
     return hashlib.sha256(line).hexdigest()
 

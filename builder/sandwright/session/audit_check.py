@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, digest_of, parse_line
+from sandwright.session.audit import MAX_LINE, NOTHING, AuditLine, line_digest, parse_line
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class AuditFindings:
     notes: list[str] = field(default_factory=list)
 
 
-def check(path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False) -> AuditFindings:
+def check_audit_log(
+    path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False
+) -> AuditFindings:
     """Check a file. `head` is a digest that a run stated; `runs` says whether a session goes on.
 
     Raise UsageError for a file that can't be read.
@@ -66,7 +68,7 @@ def _read_entries(path: Path, faults: list[str]) -> Iterator[_Line]:
                         f"line {line_number} is no line of an audit log: it was changed or inserted"
                     )
                 else:
-                    yield _Line(line_number, digest_of(line), record)
+                    yield _Line(line_number, line_digest(line), record)
     except OSError as error:
         raise UsageError(f"the audit log {path} can't be read: {error.strerror}") from error
 

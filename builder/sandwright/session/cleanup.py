@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sandwright import process
-from sandwright.bridge.start import bridges_directory, stale, sweep
+from sandwright.bridge.start import bridges_directory, stale, sweep_bridges
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import collect_host
 from sandwright.launcher.plan import NAME
@@ -42,7 +42,7 @@ _NOWHERE = "/nonexistent/sandwright"
 def leftovers() -> list[Leftover]:
     """Everything that sessions of this user left behind, as far as can be seen now.
 
-    A session that begins meanwhile may be among them: `remove` asks again.
+    A session that begins meanwhile may be among them: `remove_leftover` asks again.
     """
     found = [*_processes(), *_stale_placeholders()]
     going_on = {each.session for each in state.read_all() if liveness(each.process) != "ended"}
@@ -63,7 +63,7 @@ def foreign_sessions() -> list[str]:
     return [each.session for each in state.read_all() if liveness(each.process) == "elsewhere"]
 
 
-def remove(leftover: Leftover) -> bool:
+def remove_leftover(leftover: Leftover) -> bool:
     """Remove one of them; give False where it was none, as its session runs.
 
     Raise SandwrightError when it stays.
@@ -98,7 +98,7 @@ def _remove_leftover(leftover: Leftover) -> bool:
         case "cache":
             return persistent.remove_cache(leftover.name)
         case "bridge":
-            sweep(Path(leftover.name).parent)
+            sweep_bridges(Path(leftover.name).parent)
         case _:
             raise HostError(f"{leftover} can't be removed")
     return True
@@ -169,7 +169,7 @@ def _remove_scratch() -> None:
     smoke.sweep(collect_host(), SILENT)
 
 
-def described(found: Iterable[Leftover]) -> list[str]:
+def leftover_lines(found: Iterable[Leftover]) -> list[str]:
     """A line for each."""
     return [
         f"{each.kind} {each.name}" + (f" of session {each.session}" if each.session else "") for each in found

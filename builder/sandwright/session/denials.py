@@ -216,7 +216,7 @@ def _socket(call: DeniedCall, name: str, count: int, context: DenialContext) -> 
 
 
 def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Denial:
-    name = line(refused.host)
+    name = printable_line(refused.host)
     bare = name.rpartition(":")[0]
     item = f"{{host: '{bare}', private: true}}" if refused.listed else f"'{name}'"
     possible = _accepts(listed_pattern, ListedHost(bare, private=True) if refused.listed else name)
@@ -229,7 +229,7 @@ def _host_denial(refused: DeniedHost, count: int, context: DenialContext) -> Den
 def _bridged(call: BridgedCall, count: int, context: DenialContext) -> Denial:
     program = (call.program or "").split(" ")[0]
     blamed = BlamedField(field="credentials.shims", source=context.shims.get(program, "nowhere"))
-    return _denial("bridge", line(call.words()), count, blamed, why=line(call.why or ""))
+    return _denial("bridge", printable_line(call.words()), count, blamed, why=printable_line(call.why or ""))
 
 
 def _connection(refused: DeniedConnection, count: int, context: DenialContext) -> Denial:
@@ -239,7 +239,7 @@ def _connection(refused: DeniedConnection, count: int, context: DenialContext) -
     never = any(f"{text}/".startswith(f"{each}/") for each in context.never)
     edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
     blamed = BlamedField(field="network.unix_sockets", source=context.sockets, edit=edit)
-    return _denial("connect", line(text), count, blamed, _SOCKET, error=_error(refused.error))
+    return _denial("connect", printable_line(text), count, blamed, _SOCKET, error=_error(refused.error))
 
 
 def _denial(
@@ -274,7 +274,7 @@ def _accepts(check: Callable[[Any], object], value: object) -> bool:
     return True
 
 
-def line(text: str) -> str:
+def printable_line(text: str) -> str:
     """What a program inside chose, as a part of one line, cut off."""
     return one_line(text)[:MOST_TEXT]
 

@@ -19,7 +19,7 @@ from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.session.access_log import CHANGES, Access
-from sandwright.session.denials import Denial, Denials, OmittedDenials, is_plain, line
+from sandwright.session.denials import Denial, Denials, OmittedDenials, is_plain, printable_line
 
 MOST = 256
 """Different paths that are told; further ones are counted."""
@@ -118,7 +118,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
         found.append(
             Denial(
                 kind="path",
-                what=line(each.path),
+                what=printable_line(each.path),
                 count=None,
                 field=field,
                 source=source,
@@ -197,7 +197,7 @@ def _also_opened(refused: DeniedPath, policy: ResolvedPolicy) -> str:
         and not tree.allows(refused.access, rule.path)
     )
     names = ", ".join(closed[:_MOST_NAMES]) + (" …" if len(closed) > _MOST_NAMES else "")
-    but = f", but {line(names)}" if closed else ""
+    but = f", but {printable_line(names)}" if closed else ""
     return f"all that is in {granted}, now and later{but}, to be {verb}{runs}"
 
 

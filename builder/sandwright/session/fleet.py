@@ -17,7 +17,7 @@ from sandwright.session import absent_guard, fleet_results
 from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright.session.request import RunRequest
-from sandwright.session.run import prepare_or_cached, report_start, sweep
+from sandwright.session.run import prepare_or_cached, report_start, sweep_records
 
 RETRIES = 2
 """How often a run is started again that was killed from outside."""
@@ -86,14 +86,14 @@ def start(
         name, tuple(request.argv), rows, _within(size.parallel, "parallel", 1, MOST), size.retries
     )
     _within(size.retries, "retries", 0, 100)
-    absent_guard.check(request.policy)
+    absent_guard.check_absent_names(request.policy)
     prepared = prepare_or_cached(request)
     backend = registry.backend(prepared.method)
     if not isinstance(backend, FleetBackend):
         able = [each for each in registry.names() if isinstance(registry.backend(each), FleetBackend)]
         raise UsageError(f"{prepared.method} has no fleets; {', '.join(able)} has")
     report_start(prepared, notify)
-    sweep()
+    sweep_records()
     path = results or default_results(name)
     descriptor = 1 if path == "-" else fleet_results.open_new(path, name)
     try:
@@ -108,7 +108,7 @@ def start(
 
 def resume(name: str, results: str, size: FleetSize) -> FollowedFleet:
     """A fleet that was started before. Raise UsageError where there is none of that name."""
-    fleet = find(name)
+    fleet = fleet_named(name)
     path = results or default_results(name)
     earlier = (
         Results(name, fleet.id, 1, {}) if path == "-" else fleet_results.open_known(path, name, fleet.id)
@@ -117,7 +117,7 @@ def resume(name: str, results: str, size: FleetSize) -> FollowedFleet:
     return FollowedFleet(name, fleet, earlier, rows)
 
 
-def find(name: str) -> Fleet:
+def fleet_named(name: str) -> Fleet:
     """The fleet of a name. Raise UsageError."""
     _check_fleet_name(name)
     for each in registry.names():

@@ -36,7 +36,7 @@ class HostProgram:
     paths: tuple[str, ...]
 
 
-def find(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
+def find_host_program(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> HostProgram | None:
     """The program that the caller's PATH has by a name; None where there is none, or it is the system's.
 
     Nothing is taken from where the sandbox may write, since that would let it choose what the next run sees.

@@ -11,7 +11,7 @@ from pathlib import Path
 from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.loosening import Loosening, loosenings, trusted_layers, without_command_line
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
@@ -29,12 +29,12 @@ def loosened(
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
-    `cwd` and `inputs` are those of `collect`.
+    `cwd` and `inputs` are those of `collect_facts`.
     """
     project = Path(file).parent
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
-        return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
+        return resolve(each.settings, collect_facts(each, project=project, cwd=cwd, inputs=inputs))
 
     mine, others = without_command_line(policy), trusted_layers(policy)
     found: tuple[Loosening, ...] = ()

@@ -26,7 +26,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make(policy: MergedPolicy, project: str) -> bool:
+def make_persistent(policy: MergedPolicy, project: str) -> bool:
     """Make what is missing; give whether something was. Raise HostError for what can't be made."""
     found = missing(policy, project)
     for root, path, is_file in _entries_to_make(policy, project):

@@ -64,7 +64,7 @@ def report_run(
     lines = [
         *_unless_faulty(lambda: _telemetry(record, ended, hosts)),
         *_unless_faulty(lambda: scan_changes(report.scope, report.policy, since)),
-        *(absent_guard.end(report.guard) if report.guard else []),
+        *(absent_guard.end_absent_guard(report.guard) if report.guard else []),
         *_report_denials(report, refusals, [*(hosts or ()), *calls], paths, tell),
     ]
     if report.hint and (status or (status == 0 and report.hint.always)):

@@ -25,7 +25,7 @@ def cached_preflight(backend: Backend, host: MachineFacts) -> Preflight:
     return found if found is not None else run_preflight(backend, host)
 
 
-def questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterator[Question]:
+def preflight_questions(found: Preflight, backend: Backend, host: MachineFacts) -> Iterator[Question]:
     """What a choice holds by that a finding led to: all that the method depends on.
 
     Where that doesn't show why it can't be taken, as when a daemon doesn't answer, it is tried each minute.

@@ -1,7 +1,7 @@
 """Stores rendered artifacts in the cache: a directory for each rendering, named by its content.
 
-Number and size are bounded: `sweep` removes the oldest. The entries that name these directories are those of
-`session.render_cache`.
+Number and size are bounded: `sweep_renderings` removes the oldest. The entries that name these directories
+are those of `session.render_cache`.
 
 Directories share one copy of each native program by hard links, so a further policy costs some kilobytes.
 """
@@ -62,7 +62,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
     return directory
 
 
-def sweep(used: str) -> None:
+def sweep_renderings(used: str) -> None:
     """Remove the oldest of what is kept, and what a killed process left half-made.
 
     Never `used`, nor what a session's record names: that launcher alone knows the session's placeholders.

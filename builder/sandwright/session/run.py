@@ -40,7 +40,7 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
     if not request.argv:
         raise UsageError("give a command to run, behind --")
     began = time.time()
-    absent_guard.check(request.policy)
+    absent_guard.check_absent_names(request.policy)
     log = _open_audit_log(request.audit)
     try:
         prepared = prepare_or_cached(request, notify)
@@ -50,7 +50,7 @@ def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) 
             log.purge()
         raise
     report_start(prepared, notify)
-    sweep()
+    sweep_records()
     session = CommandSession(request, prepared, began, log)
     if request.explained:
         paths = os.path.join(state.directory(), f"{session.id}.record")
@@ -154,7 +154,7 @@ def _as_rendered(prepared: CachedSandbox) -> bool:
         return False
 
 
-def sweep() -> None:
+def sweep_records() -> None:
     """Remove the records of sessions that were killed and left nothing that `sandwright cleanup` removes."""
     for record in state.read_all():
         if liveness(record.process) == "ended":

@@ -41,7 +41,7 @@ def origin(layers: Sequence[Layer], request: RunRequest) -> PolicyOrigin:
 
 
 def _commit(layer: Layer, content: bytes) -> str:
-    if layer.file is None or not (commit := history.head(Path(layer.file).parent)):
+    if layer.file is None or not (commit := history.head_commit(Path(layer.file).parent)):
         return ""
     same = history.is_committed(Path(layer.file), content)
     return f"{commit}, {'which has this policy' if same else 'which has another policy, or none'}"

@@ -22,7 +22,14 @@ from sandwright import process
 from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
-from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
+from sandwright.runtime.probe.protocol import (
+    NO_ANSWER,
+    Attempt,
+    ProbeAnswer,
+    attempt,
+    parse_answers,
+    requests,
+)
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
@@ -185,7 +192,11 @@ class _Talk:
                 continue
             more = os.read(source, 1 << 16)
             output += more
-            found = answers(output, len(attempts), word=word) if output.endswith(b"\n") or not more else found
+            found = (
+                parse_answers(output, len(attempts), word=word)
+                if output.endswith(b"\n") or not more
+                else found
+            )
             if not more:
                 await_end(self._poll)
                 break

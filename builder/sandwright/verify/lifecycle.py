@@ -27,7 +27,7 @@ from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
 from sandwright.mountinfo import mounted_below
 from sandwright.questions import is_placeholder
-from sandwright.runtime.probe.protocol import answers, attempt, requests
+from sandwright.runtime.probe.protocol import attempt, parse_answers, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
 from sandwright.verify.outer import outer_outcomes
@@ -217,7 +217,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
             with contextlib.suppress(BrokenPipeError):
                 started.stdin.write(requests([attempt("read", later)], word="later"))
                 started.stdin.close()
-            answer = answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
+            answer = parse_answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
             await_end(started.poll)
         finally:
             later.unlink(missing_ok=True)

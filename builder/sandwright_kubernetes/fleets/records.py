@@ -82,7 +82,7 @@ def new(record: FleetRecord) -> Iterator[None]:
         raise
 
 
-def read(name: str) -> FleetRecord | None:
+def read_fleet_record(name: str) -> FleetRecord | None:
     """The fleet of a name. Raise HostError for a record that can't be read."""
     try:
         data = strictjson.loads_record(Path(_record_path(name)).read_bytes())

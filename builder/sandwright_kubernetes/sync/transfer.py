@@ -141,7 +141,7 @@ def _request_changes(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
     words = b""
     path = running.await_beside(RETURN)
     query = {"container": RETURN, "command": diff_command(MOST), "stdout": "true", "stderr": "true"}
-    with channels.program(running.connection, f"{path}/exec", query) as streams:
+    with channels.open_program(running.connection, f"{path}/exec", query) as streams:
         for channel, data in streams.messages():
             if channel == channels.STDOUT:
                 archive.write(data)

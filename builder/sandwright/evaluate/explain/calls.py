@@ -19,7 +19,7 @@ from sandwright.seccomp.resolve import resolve
 Arguments = tuple[int, int, int, int, int, int]
 
 
-def architecture(name: str) -> Architecture:
+def architecture_named(name: str) -> Architecture:
     """The architecture of a name. Raise UsageError for one without tables of system calls."""
     match name:
         case "amd64":
@@ -53,7 +53,7 @@ def of_bpf(content: bytes, file: str) -> Calls:
     program = functools.cache(lambda: read_program(content, file=file))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        abi = NATIVE[architecture(arch)]
+        abi = NATIVE[architecture_named(arch)]
         number_asked = number(question, abi)
         if number_asked is None:
             return _unknown_call(question, arch)
@@ -82,7 +82,7 @@ def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Colle
     filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        machine = architecture(arch)
+        machine = architecture_named(arch)
         number_asked = number(question, NATIVE[machine])
         if number_asked is None:
             return _unknown_call(question, arch)

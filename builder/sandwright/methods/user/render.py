@@ -43,11 +43,11 @@ class DedicatedAccount:
 
 def account_for(project: str, uid: int) -> DedicatedAccount:
     """The account of a project, by its canonical path, for the user who works there: always the same."""
-    name = f"sandwright-{digest_of(project, uid)[:12]}"
+    name = f"sandwright-{account_digest(project, uid)[:12]}"
     return DedicatedAccount(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
 
 
-def digest_of(project: str, uid: int) -> str:
+def account_digest(project: str, uid: int) -> str:
     """What names what belongs to a project and a user."""
     return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
 

@@ -186,11 +186,11 @@ def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[Account
         says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
         yield AccountStep((says,), _restrict_others(project, 0))
     for tree in workspace.trees:
-        if uid is None or sharing.read(tree).permissions(uid) != 7:
+        if uid is None or sharing.read_acl(tree).permissions(uid) != 7:
             says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
             yield AccountStep((says,), _sharing(account, tree, workspace.closed))
     for path in sorted(map(Path, workspace.closed)):
-        if uid is not None and path.exists() and sharing.read(path).permissions(uid) is not None:
+        if uid is not None and path.exists() and sharing.read_acl(path).permissions(uid) is not None:
             yield AccountStep((f"take its rights over {path} back",), _take_ownership(path, uid))
 
 
@@ -270,7 +270,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
             _restrict_others(project, record.mode),
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):
-        if uid is not None and sharing.read(directory).permissions(uid) is not None:
+        if uid is not None and sharing.read_acl(directory).permissions(uid) is not None:
             yield AccountStep((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
     if uid is not None:
         yield AccountStep((f"remove the system account {account.name}",), lambda: _userdel(account.name))

@@ -37,7 +37,7 @@ def writes_plain(fixture: Fixture) -> ProbeStep:
     return step("works", "write", fixture.write / "plain")
 
 
-def identity(path: Path) -> bytes:
+def inode_identity(path: Path) -> bytes:
     """Device and inode as the probe program writes them: what the image has there has others."""
     try:
         status = path.lstat()
@@ -284,7 +284,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
         "only harmless devices are there",
         *(step("device.seen", "stat", f"/dev/{name}") for name in _DEVICES),
         *(step("device.none", "read", f"/dev/{name}") for name in _DEVICES),
-        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(identity(Path("/dev/fuse")),)),
+        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(inode_identity(Path("/dev/fuse")),)),
         controls=(step("works", "write", "/dev/null", "x"), step("works", "stat", "/dev/urandom")),
     )
     yield _probe(

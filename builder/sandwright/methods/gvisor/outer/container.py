@@ -22,7 +22,7 @@ from sandwright.methods.shared.engine.backend import LABEL, PREFIX
 from sandwright.methods.shared.rundirs import record_directory
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.watchdog import base_environment
+from sandwright.watchdog import runtime_environment
 
 LIMIT = 60.0
 """Seconds that anything asked of a container may take."""
@@ -130,7 +130,7 @@ def outer_container(
     name, container = policy.gvisor_engine, f"{PREFIX}{uuid.uuid4().hex}"
     with scratch_directory() as scratch, record_directory(name, container):
         client_env = {
-            **base_environment(),
+            **runtime_environment(),
             **client_environment(),
             **engine_backend(name).settings(collect_host()),
         }
