@@ -63,7 +63,7 @@ class Kubernetes(Launched):
             yield "stamp", os.path.abspath(path)  # noqa: PTH100 - it need not be there
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
-        """Ask the cluster for its version. What depends on a policy is tried by each run (`start.check_cluster`)."""
+        """Ask the cluster for its version. Each run tries the rest (`start.check_cluster`)."""
         try:
             version = connect().ask("GET", "/version", patience=0)
         except ApiUnreachable as error:
