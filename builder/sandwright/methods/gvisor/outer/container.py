@@ -122,7 +122,7 @@ def outer_container(
 
     `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
     that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
-    engine's client in place of ours; `given` is for measuring. The network is none or the host's: a proxy
+    engine's client in place of ours; `granted` is for measuring. The network is none or the host's: a proxy
     comes with `sandwright run`, as do guards for protected names that don't exist yet; Git's directories that
     need those are read-only instead. Raise HostError when the container can't be started, RenderError like
     rendering.

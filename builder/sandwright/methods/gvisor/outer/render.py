@@ -83,7 +83,7 @@ def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) ->
     """The artifacts for a policy whose `gvisor.engine` names an engine.
 
     `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
-    `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
+    `granted` is for measuring: what the container gets in place of what was measured. Raise RenderError for
     what neither can be told.
     """
     _check_expressible(policy)
