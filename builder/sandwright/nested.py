@@ -85,3 +85,8 @@ def _leads_to(path: str, end: str) -> bool:
 def _key(name: str) -> str:
     """A name as file systems compare it: those of macOS ignore case."""
     return folded_name(name) if _FOLDS else name
+
+
+def reversed_components(path: str) -> list[str]:
+    """The names in a path, the last one first: a stack for following it."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -18,6 +18,7 @@ from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright_kubernetes.admission import NothingRan
 from sandwright_kubernetes.connection import Place
+from sandwright_kubernetes.records import clusters_directory
 
 Json = dict[str, Any]
 
@@ -95,5 +96,4 @@ def read_fleet_record(name: str) -> FleetRecord | None:
 
 
 def _record_path(name: str) -> str:
-    folder = user_dirs.private(user_dirs.private(f"{user_dirs.cache()}/clusters") + "/fleets")
-    return f"{folder}/{name}.json"
+    return str(clusters_directory("fleets") / f"{name}.json")
