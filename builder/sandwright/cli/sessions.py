@@ -39,7 +39,7 @@ def doctor(
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
     for line in (
-        *_untold(found.untold),
+        *_unreported_lines(found.untold),
         *_ladder(found.ladder),
         *_other_forms(found.fallback),
         *_untried_lines(found.untried),
@@ -47,7 +47,7 @@ def doctor(
         console.line(line)
 
 
-def _untold(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[str]:
+def _unreported_lines(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[str]:
     """What a run is refused without being told, by method."""
     for method, refused in found.items():
         for why in dict.fromkeys(refused.values()):

@@ -120,13 +120,13 @@ def check_proposal(directory: Path, text: str, method: str) -> None:
 def _why_chosen(chosen: Chosen) -> str:
     if chosen.ready:
         return "A sandbox of it was started here, and hid what it should. Others: `sandwright doctor`."
-    if not chosen.tried:
+    if not chosen.attempts:
         return "It was asked for, and is not started from here."
     return "On the machine of `sandwright init` it did not work: see `sandwright doctor`."
 
 
 def _proposal_notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
-    notes = [f"does not work here: {each.describe()}" for each in chosen.tried if not each.ready]
+    notes = [f"does not work here: {each.describe()}" for each in chosen.attempts if not each.ready]
     notes += [f"it looks like a secret and can't be named in a policy: {each!r}" for each in project.strange]
     if not project.whole:
         notes.append("the project has more files than were looked at: look for secrets in it yourself")

@@ -242,10 +242,10 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
     seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
     name: str = seccomp.value
     taken: tuple[str, ...] = ()
-    placed = resolver.canonical_path(seccomp) if name.startswith(("/", "~", "$")) else None
-    if placed:
+    resolved_file = resolver.canonical_path(seccomp) if name.startswith(("/", "~", "$")) else None
+    if resolved_file:
         taken = (spelling.expand_path(name, resolver.facts.variables),)
-        name = placed[0]
+        name = resolved_file[0]
     return Process(sandbox_root=bool(settings.value("process.sandbox_root")), seccomp=name), taken
 
 

@@ -93,7 +93,7 @@ def _remove_leftover(leftover: Leftover) -> bool:
         case "directory":
             _remove_scratch()
         case "run's directory":
-            if not rundirs.remove_nameless(Path(leftover.name)):
+            if not rundirs.remove_unowned(Path(leftover.name)):
                 raise HostError(f"{leftover.name} can't be removed")
         case "cache":
             return persistent.remove_cache(leftover.name)

@@ -107,12 +107,12 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
         tuple(found),
         () if methods else ladder(found, host.os),
         tuple(in_other_forms(found)),
-        untold(found),
+        unreported_denials(found),
         {form: name for name, others in chosen.items() for form in others if form not in there},
     )
 
 
-def untold(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
+def unreported_denials(found: Sequence[Preflight]) -> dict[str, dict[Refused, str]]:
     """By method that starts and refuses anything: the refusals that nobody tells of after a run, and why."""
     declared = [registry.declaration(each.method) for each in found if each.ready]
     return {
