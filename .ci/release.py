@@ -20,7 +20,7 @@ from sandwright import process  # noqa: E402
 from sandwright.digests import sha256  # noqa: E402
 from sandwright.errors import IntegrityError, SandwrightError, UsageError  # noqa: E402
 from sandwright.release.signing import load_key  # noqa: E402
-from sandwright.release.statement import PROVENANCE, InTotoStatement, encode, resource  # noqa: E402
+from sandwright.release.statement import PROVENANCE, InTotoStatement, encode_statement, resource  # noqa: E402
 
 PLATFORMS = ("linux/amd64", "linux/arm64", "any")
 SUMS = "SHA256SUMS"
@@ -65,7 +65,7 @@ def sign(out: Path, key: str, commit: str) -> None:
         "runDetails": {"builder": {"id": f"sandwright/{sandwright.__version__}"}},
     }
     statement = InTotoStatement(PROVENANCE, {f"sha256:{digest}": name for digest, name in rows}, predicate)
-    (out / BUNDLE).write_bytes(load_key(key, environ=os.environ).sign(encode(statement)))
+    (out / BUNDLE).write_bytes(load_key(key, environ=os.environ).sign(encode_statement(statement)))
     sys.stdout.write(f"{out / BUNDLE}: {len(rows)} files\n")
 
 

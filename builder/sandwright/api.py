@@ -8,7 +8,7 @@ from sandwright.errors import RenderError
 from sandwright.evaluate.explain.compare import Comparison
 from sandwright.methods import compare
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.live_entries import with_path_facts
@@ -29,8 +29,8 @@ class Policy(MergedPolicy):
         return super().resolve(facts or self.facts())
 
     def facts(self) -> HostFacts:
-        """Collect the facts of this host that the policy needs. Raise like `policy.collect.collect`."""
-        return collect(self)
+        """Collect the facts of this host that the policy needs. Raise like `policy.collect.collect_facts`."""
+        return collect_facts(self)
 
     def render(self, method: str, facts: HostFacts | None = None) -> Rendered:
         """Render the artifacts of a method as bytes, without writing files.

@@ -28,7 +28,7 @@ _CLOSED = frozenset((".git", ".hg", ".jj", ".sl", ".svn", ".bzr"))
 _FOLDS = sys.platform == "darwin"
 
 
-def find(root: str, names: Iterable[str]) -> list[str]:
+def find_names(root: str, names: Iterable[str]) -> list[str]:
     """The relative paths at which one of `names` is there, nearer ones first.
 
     A name may have several parts. Links are found and not followed. Of more than the limits above, the first.
@@ -85,3 +85,8 @@ def _leads_to(path: str, end: str) -> bool:
 def _key(name: str) -> str:
     """A name as file systems compare it: those of macOS ignore case."""
     return folded_name(name) if _FOLDS else name
+
+
+def reversed_components(path: str) -> list[str]:
+    """The names in a path, the last one first: a stack for following it."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -19,6 +19,7 @@ from os import PathLike
 from typing import IO
 
 from sandwright.errors import CommandFailed, ToolMissing
+from sandwright.nested import reversed_components
 
 Argument = str | PathLike[str]
 
@@ -137,7 +138,7 @@ def real_path(path: str, changes: Callable[[str], bool], *, above: str = "") -> 
 
     It is absolute, or relative to `above`, a path without links.
     """
-    pending, current, links = _reversed_components(path), above, 0
+    pending, current, links = reversed_components(path), above, 0
     while pending:
         part = pending.pop()
         current_path = f"{current}/{part}"
@@ -153,13 +154,8 @@ def real_path(path: str, changes: Callable[[str], bool], *, above: str = "") -> 
         if links > MAX_LINKS or changes(current_path):
             return None
         current = "" if target.startswith("/") else current
-        pending += _reversed_components(target)
+        pending += reversed_components(target)
     return None if changes(current or "/") else current or "/"
-
-
-def _reversed_components(path: str) -> list[str]:
-    """The names in a path, the last one first."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
 def _never(_: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST
-from sandwright.nested import find
+from sandwright.nested import find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
@@ -102,7 +102,9 @@ def _listening_sockets(_: str, *places: str) -> Answer:
     """
     marks = {each[1:]: each[:1] == "+" for each in places}
     return (
-        tuple(sorted(filter(lambda path: _shown(path, marks), _listening()))) if any(marks.values()) else ()
+        tuple(sorted(filter(lambda path: _is_visible(path, marks), _listening())))
+        if any(marks.values())
+        else ()
     )
 
 
@@ -144,7 +146,7 @@ def _real(folder: str) -> str:
         return ""
 
 
-def _shown(path: str, marks: dict[str, bool]) -> bool:
+def _is_visible(path: str, marks: dict[str, bool]) -> bool:
     while path not in marks and path != "/":
         path = path.rpartition("/")[0] or "/"
     return marks.get(path, False)
@@ -249,8 +251,8 @@ def index_of(data: bytes) -> Answer:
 
 
 def _nested(root: str, *names: str) -> Answer:
-    """At which paths below a directory one of some names is there, as `nested.find` gives them."""
-    return tuple(find(root, names))
+    """At which paths below a directory one of some names is there, as `nested.find_names` gives them."""
+    return tuple(find_names(root, names))
 
 
 def _directory_listing(path: str) -> Answer:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from sandwright import process
-from sandwright.signalling import is_own_process, kill, started
+from sandwright.signalling import is_same_user_process, kill, started
 
 MOST_OUTPUT = 4 << 20
 """Bytes that a start may write to each of its outputs before it is ended."""
@@ -107,7 +107,7 @@ def _ended_pipe() -> IO[bytes]:
     return os.fdopen(read, "rb")
 
 
-def base_environment() -> dict[str, str]:
+def runtime_environment() -> dict[str, str]:
     """What a runtime is started with: where things are, and nothing else of ours."""
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
     return {**environment, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}
@@ -163,7 +163,7 @@ def _processes_naming(text: str) -> set[int]:
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if is_own_process(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
+            if is_same_user_process(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found - {os.getpid()}
 

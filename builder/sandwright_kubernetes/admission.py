@@ -120,7 +120,7 @@ def check_closed(connection: Connection, namespace: str) -> None:
     """Have the namespace refuse a Pod that it must not admit. Nothing is made (dryRun). Raise NothingRan."""
     path = path_of("Pod", namespace)
     try:
-        _try_open(connection, path)
+        _dry_run_pod(connection, path)
     except ApiRefused as error:
         if error.reason == "Forbidden" and "violates PodSecurity" in str(error):
             return
@@ -135,7 +135,7 @@ def check_closed(connection: Connection, namespace: str) -> None:
     )
 
 
-def _try_open(connection: Connection, path: str) -> None:
+def _dry_run_pod(connection: Connection, path: str) -> None:
     """Send it. A namespace that was just made has no service account yet, and no Pod is looked at."""
     deadline = time.monotonic() + _ACCOUNT_LIMIT
     while True:

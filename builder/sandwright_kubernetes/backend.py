@@ -21,7 +21,7 @@ from sandwright.render.rendered import Rendered, render_with
 from sandwright_kubernetes import records
 from sandwright_kubernetes.canary import cluster_canary
 from sandwright_kubernetes.connection import EXTRA, ApiRefused, ApiUnreachable, Connection, connect
-from sandwright_kubernetes.fleets.start import find, start
+from sandwright_kubernetes.fleets.start import find_cluster_fleet, start_cluster_fleet
 from sandwright_kubernetes.jobrun import remove_job
 from sandwright_kubernetes.naming import labels, sandbox_name
 from sandwright_kubernetes.objects import field, path_of, text
@@ -63,7 +63,7 @@ class Kubernetes(Launched):
             yield "stamp", os.path.abspath(path)  # noqa: PTH100 - it need not be there
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
-        """Ask the cluster for its version. What depends on a policy is tried by each run (`start.check`)."""
+        """Ask the cluster for its version. Each run tries the rest (`start.check_cluster`)."""
         try:
             version = connect().ask("GET", "/version", patience=0)
         except ApiUnreachable as error:
@@ -88,16 +88,16 @@ class Kubernetes(Launched):
 
     def start_fleet(self, directory: Path, order: FleetOrder) -> Fleet:
         """An Indexed Job."""
-        return start(directory, order)
+        return start_cluster_fleet(directory, order)
 
     def find_fleet(self, name: str) -> Fleet | None:
         """By its record, and the Job's uid."""
-        return find(name)
+        return find_cluster_fleet(name)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
         """The Jobs of runs that were killed, by what they recorded here. No cluster is asked."""
         alive = set(running)
-        for record in records.read_all():
+        for record in records.read_job_records():
             if record.session not in alive and record.is_stale:
                 where = f"{record.context} {record.namespace}/{record.job}".lstrip()
                 yield Leftover(self.name, "job", where, record.session)
@@ -105,7 +105,7 @@ class Kubernetes(Launched):
     def remove(self, leftover: Leftover) -> None:
         """Delete a Job that bears our labels."""
         name = leftover.name.rpartition("/")[2]
-        record = next((each for each in records.read_all() if each.job == name), None)
+        record = next((each for each in records.read_job_records() if each.job == name), None)
         if record is None or not record.is_stale:
             raise HostError(f"{leftover} is not recorded, or its run goes on")
         connection = connect(record.cluster)

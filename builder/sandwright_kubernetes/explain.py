@@ -14,7 +14,7 @@ from sandwright.evaluate.explain.enclosure import Calls, Enclosure, Passing
 from sandwright.evaluate.explain.isolation import ENGINE_DEFAULTS, Isolation
 from sandwright.evaluate.explain.shape import Each, OneOf, Shape, check_shape, keys
 from sandwright.evaluate.explain.squid import FILE as FILE_OF_PROXY
-from sandwright.evaluate.explain.squid import Squid, parsed
+from sandwright.evaluate.explain.squid import Squid, parse_squid
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.policy.declaration import Namespace
 from sandwright.policy.paths import is_inside
@@ -127,7 +127,7 @@ def proxy_of(rendered: Rendered, name: str) -> Callable[[], Squid] | None:
     if configuration is None:
         return None
     data: Any = value_at(parse_yaml(configuration.content, file=name), ("data",))
-    return lambda: parsed(data[FILE_OF_PROXY], FILE_OF_PROXY)
+    return lambda: parse_squid(data[FILE_OF_PROXY], FILE_OF_PROXY)
 
 
 def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bool]:

@@ -54,7 +54,7 @@ def _send_input(connection: Connection, path: str) -> None:
     """To the end of the input, or of who reads it. A command that has ended reads nothing any more."""
     query = {"container": "sandbox", "stdin": "true"}
     try:
-        with channels.program(connection, path, query) as streams:
+        with channels.open_program(connection, path, query) as streams:
             while data := os.read(0, _CHUNK):
                 streams.send(channels.STDIN, data)
     except (SandwrightError, OSError):

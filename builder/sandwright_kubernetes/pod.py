@@ -133,7 +133,7 @@ def _sandbox_container(policy: ResolvedPolicy, placed: Placed) -> Json:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [_volume_mount(name, mount, placed) for name, mount in _named_mounts(placed)],
+        "volumeMounts": [_volume_mount_json(name, mount, placed) for name, mount in _named_mounts(placed)],
     }
     cwd = policy.canonical(policy.facts.variables["CWD"])
     if any(mount.holds == "project" and is_inside(cwd, mount.path) for mount in placed.mounts):
@@ -228,7 +228,7 @@ def _source(mount: VolumeMount, placed: Placed) -> Json:
             assert_never(mount.holds)
 
 
-def _volume_mount(name: str, mount: VolumeMount, placed: Placed) -> Json:
+def _volume_mount_json(name: str, mount: VolumeMount, placed: Placed) -> Json:
     made: Json = {"name": name, "mountPath": mount.path, "readOnly": not mount.writable}
     if placed.where == "cluster" and mount.holds == "empty-file":
         made["subPath"] = EMPTY_FILE

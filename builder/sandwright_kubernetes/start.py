@@ -90,7 +90,7 @@ def _run_job(
     fed = is_fed() and _may_attach(connection, namespace, "reads nothing")
     if talks or fed:
         job = documents["job.yaml"] = with_terminal(job) if talks else with_input(job)
-    check(connection, documents, RIGHTS if transfer is not None else ())
+    check_cluster(connection, documents, RIGHTS if transfer is not None else ())
     for line in transfer.send() if transfer is not None else ():
         notify(line)
     session = os.environ.get(SESSION.name, "") or secrets.token_hex(8)
@@ -143,7 +143,7 @@ def _run_to_end(
             notify(f"{error}; `sandwright cleanup` removes what is left")
 
 
-def check(
+def check_cluster(
     connection: Connection, documents: dict[str, Json], rights: Sequence[tuple[str, str, str]] = ()
 ) -> None:
     """Try out all that can be before the Job is made, and that we have more `rights`.

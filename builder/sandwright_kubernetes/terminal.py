@@ -81,7 +81,7 @@ def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -
     """One attachment to its end. Raise ApiRefused, ApiUnreachable where there is none."""
     query = {"container": "sandbox", "stdin": "true", "stdout": "true", "tty": "true"}
     with (
-        channels.program(running.connection, f"{running.pod}/attach", query) as streams,
+        channels.open_program(running.connection, f"{running.pod}/attach", query) as streams,
         _raw(),
         _typing(streams),
     ):

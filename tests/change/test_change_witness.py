@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from sandwright.change import trial
-from sandwright.change.compare import CaseChange, PolicyDifference, compare
+from sandwright.change.compare import CaseChange, PolicyDifference, compare_policies
 from sandwright.change.policies import PolicyPair, read_pair
 from sandwright.change.questions import Case
 from sandwright.change.trial import witnesses
@@ -62,7 +62,7 @@ def _pair(home: Path, old: str, new: str) -> PolicyPair:
 
 def _seen(pair: PolicyPair) -> tuple[PolicyDifference, tuple[Witness, ...]]:
     real = pair.resolve()
-    found = compare(*real, ("bwrap",))
+    found = compare_policies(*real, ("bwrap",))
     return found, witnesses(pair, real, found, "bwrap")
 
 

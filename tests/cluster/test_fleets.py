@@ -25,7 +25,7 @@ from sandwright.errors import DocumentError, SandwrightError, UsageError
 from sandwright.methods.fleets import Counts, FleetOrder, Outcome, RunAttempt
 from sandwright.session import fleet_results
 from sandwright.session.fleet import FleetSize as Size
-from sandwright.session.fleet import FollowedFleet, find, resume
+from sandwright.session.fleet import FollowedFleet, fleet_named, resume
 from sandwright.session.fleet_results import Results
 from sandwright.session.fleet_rows import read_rows
 from sandwright_kubernetes.backend import Kubernetes
@@ -254,10 +254,10 @@ def test_a_fleet_whose_starter_was_killed(tmp_path: Path, monkeypatch: pytest.Mo
         ada.start()
         record = json.loads(ada.record().read_text())
         ada.record().write_text(json.dumps({**record, "uid": ""}))
-        assert find("night").id == fake.uid
+        assert fleet_named("night").id == fake.uid
         ada.record().write_text(json.dumps({**record, "uid": "", "session": "another"}))
         with pytest.raises(UsageError, match="no fleet night"):
-            find("night")
+            fleet_named("night")
     assert list(fake.jobs) == ["fleet-night"]
 
 
@@ -363,7 +363,7 @@ def test_a_fleet_goes_on_after_a_break(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(UsageError, match="can't be opened"):
             resume("night", str(link), Size())
         with pytest.raises(UsageError, match="you have started no fleet noon"):
-            find("noon")
+            fleet_named("noon")
         with pytest.raises(SandwrightError, match="there is a fleet night of yours"):
             ada.start()
 

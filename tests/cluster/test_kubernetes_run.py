@@ -205,7 +205,7 @@ def test_orphans_are_removed_by_record_and_label(tmp_path: Path, monkeypatch: py
         with pytest.raises(Exception, match="or its run goes on"):  # its launcher, without a session
             backend.remove(Leftover("kubernetes", "job", f"fake {NAME}/d"))
     assert list(fake.jobs) == ["b"]
-    assert [each.job for each in records.read_all()] == ["b", "c", "d"]
+    assert [each.job for each in records.read_job_records()] == ["b", "c", "d"]
     with pytest.raises(Exception, match="is not recorded"):
         backend.remove(Leftover("kubernetes", "job", "x/y"))
 

@@ -13,7 +13,7 @@ import pytest
 from cluster import programs
 from cluster.person import Person
 from cluster.start import Cluster, cluster
-from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, requests
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.fixture import plant_fixture
 from sandwright.verify.listeners import canary_listeners
@@ -130,7 +130,7 @@ class PlainPod:
         ended = self._cluster.kubectl(
             *words, f"--overrides={overrides}", stdin=requests(attempts, word=word), check=False
         )
-        return list(answers(ended.stdout, len(attempts), word=word))
+        return list(parse_answers(ended.stdout, len(attempts), word=word))
 
 
 def test_without_our_policy_they_are_red(everyone: Person, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from sandwright.errors import RenderError, UsageError
 from sandwright.git.tracked import ignored_directories
 from sandwright.host import MachineFacts, collect_host
 from sandwright.init import chosen
-from sandwright.init.init import check, propose
+from sandwright.init.init import check_proposal, propose
 from sandwright.init.languages import LANGUAGES, is_secret
 from sandwright.init.project import ProjectFacts, can_be_named, examine_project
 from sandwright.init.proposal import Choice, proposal
@@ -115,7 +115,7 @@ def _proposed(folder: Path, method: str) -> Policy:
 )
 def test_what_is_proposed_loads_and_renders(folder: Path, method: str, shape: str) -> None:
     _make(folder, SHAPES[shape])
-    check(folder, proposal(examine_project(folder), _choice(method)), method)
+    check_proposal(folder, proposal(examine_project(folder), _choice(method)), method)
 
 
 @pytest.mark.needs("bwrap")
@@ -261,7 +261,7 @@ def test_what_it_refuses(
 def test_a_method_that_cannot_enforce_it_is_an_error(folder: Path) -> None:
     _make(folder, [".github/workflows/ci.yml"])
     with pytest.raises(RenderError, match=r"can't enforce"):
-        check(
+        check_proposal(
             folder,
             proposal(examine_project(folder), _choice("bwrap")).replace("time: 8h", "memory: 1GiB"),
             "bwrap",
@@ -472,7 +472,7 @@ def test_without_any_method_it_still_proposes_and_says_so(
     off = Preflight("landlock", "kernel-lacks", "no Landlock")
     monkeypatch.setattr(
         preflights,
-        "known",
+        "cached_preflight",
         lambda backend, host: off if backend.name == off.method else backend.preflight(host),
     )
     found = propose(folder)
@@ -493,7 +493,7 @@ def test_what_holds_less_comes_last_and_says_what_is_accepted(
             backend.name, "ready" if backend.name == "landlock" else "container-filter", "no", "do"
         )
 
-    monkeypatch.setattr(preflights, "known", known)
+    monkeypatch.setattr(preflights, "cached_preflight", known)
     found = propose(folder)
     assert (found.method, found.next_steps[0]) == ("landlock", "sandwright trust")
     assert [line.split(": ")[1] for line in found.text.splitlines() if "- feature: " in line] == [
@@ -514,7 +514,7 @@ def test_the_first_method_that_works_is_taken_and_no_more_are_tried(
         tried.append(backend.name)
         return Preflight(backend.name, "ready" if backend.name == "podman" else "namespaces-off", "no", "do")
 
-    monkeypatch.setattr(preflights, "known", known)
+    monkeypatch.setattr(preflights, "cached_preflight", known)
     found = propose(folder)
     assert (found.method, tried) == ("podman", ["bwrap", "podman"])
     assert found.notes == ("does not work here: bwrap: no; do",)
@@ -635,7 +635,7 @@ def test_an_operators_floor_is_heard(folder: Path, monkeypatch: pytest.MonkeyPat
     from sandwright.errors import DocumentError  # noqa: PLC0415
 
     with pytest.raises((DocumentError, UsageError), match=r"method|bwrap"):
-        check(folder, proposal(examine_project(folder), _choice("bwrap")), "bwrap")
+        check_proposal(folder, proposal(examine_project(folder), _choice("bwrap")), "bwrap")
 
 
 def test_rendering_is_of_the_text_that_is_shown(folder: Path) -> None:

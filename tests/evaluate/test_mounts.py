@@ -14,7 +14,7 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy import load
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unprotected_names
@@ -425,7 +425,8 @@ def test_git_works_with_what_covers_its_names(tmp_path: Path) -> None:
     git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
     process.run("git", "init", "-q", tmp_path)
     plan = mount_plan(
-        Policy.from_text("").resolve(collect(Policy.from_text(""), project=tmp_path, environ={})), root="host"
+        Policy.from_text("").resolve(collect_facts(Policy.from_text(""), project=tmp_path, environ={})),
+        root="host",
     )
     for placeholder in plan.placeholders:
         if placeholder.entry == "directory":

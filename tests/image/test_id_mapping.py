@@ -18,7 +18,7 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from support.goldens import write_artifacts
 from support.idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
 from support.initcontainers import container
@@ -86,7 +86,7 @@ def test_every_method_has_a_rung() -> None:
 
 def rendered(method: str, uid: int, mode: str, home: str = "/home/ada") -> dict[str, str]:
     policy = Policy.from_text(f"schema: 1\nmethod: {method}\nimage: debian\nuser: {{mapping: {mode}}}\n")
-    facts = collect(policy, project=Path("/srv"), environ={"HOME": home})
+    facts = collect_facts(policy, project=Path("/srv"), environ={"HOME": home})
     user = replace(facts, uid=uid, gid=uid, user="ada" if uid else "root")
     artifacts = render(policy.resolve(user), method).artifacts
     return {each.name: each.content.decode(errors="replace") for each in artifacts}
@@ -153,7 +153,7 @@ def test_in_the_real_sandbox(place: Path, method: str, uid: int) -> None:
     """The name, the home and the owner of new files agree, inside and outside."""
     policy = Policy.from_text(f"schema: 1\nmethod: {method}\nimage: debian\n")
     home = str(place)
-    facts = collect(policy, project=place / "p", environ={"HOME": home})
+    facts = collect_facts(policy, project=place / "p", environ={"HOME": home})
     user = replace(facts, uid=uid, gid=uid, user="ada" if uid else "root")
     write_artifacts(place / "out", render(policy.resolve(user), method).artifacts)
     for path in (place, *place.rglob("*")):
@@ -182,7 +182,7 @@ def test_an_image_without_account_files_starts_all_the_same(place: Path, left: s
         if left == "a link":
             (place / "root/etc" / name).symlink_to("elsewhere")
     policy = Policy.from_text("schema: 1\nmethod: oci\nimage: debian\n")
-    facts = collect(policy, project=place / "p", environ={"HOME": str(place)})
+    facts = collect_facts(policy, project=place / "p", environ={"HOME": str(place)})
     write_artifacts(place / "out", render(policy.resolve(facts), "oci").artifacts)
     env = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(place), "SANDWRIGHT_ROOTFS": f"{place}/root"}
     result = process.run(f"{place}/out/launch", "id", "-u", env=env, cwd=place / "p", timeout=60, check=False)

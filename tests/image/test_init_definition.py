@@ -104,7 +104,7 @@ def test_the_program_is_in_the_image(world: World) -> None:
         assert struct.unpack_from("<H", member.data, 18)[0] == machine
         config = document(built["app"].layout, document(built["app"].layout, manifest)["config"]["digest"])
         assert config["config"]["Entrypoint"] == [PROGRAM, "app", "/bin/run"]
-        assert config["config"]["User"] == "root"
+        assert config["config"]["User"] == "0"
     below = built["base"].images["linux/amd64"].manifest.digest
     assert PROGRAM[1:] not in contents(built["base"].layout, below)
 

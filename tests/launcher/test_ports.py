@@ -22,7 +22,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.signalling import children_of
 from support.enginehosts import engine_host
@@ -92,7 +92,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[PortsPlace]:
             text = f"schema: 1\nmethod: {method}\n{image}network: {{{network}}}\n"
             text += "filesystem: {write: [$PROJECT]}\n"
             loaded = Policy.from_text(text)
-            facts = collect(loaded, project=own / "p", environ={"HOME": str(own)})
+            facts = collect_facts(loaded, project=own / "p", environ={"HOME": str(own)})
             facts = facts if user is None else _of(facts, user)
             out = Path(tempfile.mkdtemp(dir=own)) / "out"
             write_artifacts(out, render(loaded.resolve(facts), method).artifacts)

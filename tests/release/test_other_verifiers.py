@@ -142,7 +142,7 @@ def test_cosign_verifies_a_signature(kind: str, cosign: Program, signed: Signed,
 
 
 def _with_keyid(payload: bytes, signature: bytes, hint: str) -> bytes:
-    document = json.loads(bundle.write(payload, signature, hint))
+    document = json.loads(bundle.write_bundle(payload, signature, hint))
     document["dsseEnvelope"]["signatures"][0]["keyid"] = hint
     return json.dumps(document).encode()
 

@@ -23,7 +23,7 @@ from sandwright.methods import METHODS, registry
 from sandwright.methods.docker.devcontainer import DECLARATION
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -265,7 +265,7 @@ def project(tmp_path: Path, image: str) -> Path:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("content\n")
     policy = Policy.from_text(f"{POLICY}image: {image}\n")
-    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(project.parent)})
     facts = replace(facts, uid=1000, gid=1000, user="ada")
     write_artifacts(project / ".sandbox" / "devcontainer", _rendered(policy.resolve(facts)))
     for path in (project, *project.rglob("*")):

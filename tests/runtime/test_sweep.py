@@ -23,7 +23,7 @@ from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import (
     PREFIX,
     _directory_identity,
-    _records_directory,
+    _scratch_records,
     scratch_directory,
     stale_directories,
 )
@@ -141,7 +141,7 @@ def test_a_planted_directory_is_left_alone(host: MachineFacts, temporary: Path) 
 
 def test_another_directory_of_that_name_is_left_alone(host: MachineFacts, temporary: Path) -> None:
     with scratch_directory() as scratch:
-        record = _records_directory() / scratch.name
+        record = _scratch_records() / scratch.name
         said = record.read_bytes()
     scratch.mkdir()
     record.write_bytes(said)
@@ -188,18 +188,18 @@ def test_a_stale_directory_goes_and_is_told(host: MachineFacts, temporary: Path)
     stale = temporary / f"{PREFIX}stale"
     (stale / "runc-0/state").mkdir(parents=True)
     (stale / "unknown-0").mkdir()
-    (_records_directory() / stale.name).write_bytes(_directory_identity(stale))
+    (_scratch_records() / stale.name).write_bytes(_directory_identity(stale))
     notes = Notes()
     sweep(host, notes)
     assert not stale.exists()
     assert notes.told == [f"smoke: cleared up {stale}, left by a run that was killed"]
-    assert list(_records_directory().iterdir()) == []
+    assert list(_scratch_records().iterdir()) == []
 
 
 def test_the_lock_is_held(temporary: Path) -> None:
     with (
         scratch_directory() as scratch,
-        (_records_directory() / scratch.name).open("rb") as lock,
+        (_scratch_records() / scratch.name).open("rb") as lock,
         pytest.raises(BlockingIOError),
     ):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,7 @@ from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.setup import plan_removal
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from session.conftest import eventually, processes_with
 from session.test_run_containers import busybox_root
 from support.enginehosts import engine_host
@@ -65,7 +65,7 @@ def place(method: str, uid: int, more: str = "") -> Iterator[Place]:
         if method == "landlock":
             text += LANDLOCK
         policy = Policy.from_text(text)
-        facts = replace(collect(policy, project=project.root, environ=environ), uid=uid, gid=uid)
+        facts = replace(collect_facts(policy, project=project.root, environ=environ), uid=uid, gid=uid)
         write_artifacts(home / "out", render(policy.resolve(facts), method).artifacts)
         before: Sequence[str] = ()
         if uid:

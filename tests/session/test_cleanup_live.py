@@ -58,15 +58,15 @@ def test_what_began_after_it_was_found_stays(here: Path) -> None:
         state.write(session_record(session, running.pid, project=str(here)))
         eventually(lambda: stale.marked_with(running.pid) == session, "it has not started")
         for kind, name in (("process", str(running.pid)), ("record", session), ("file", f"{here}/x")):
-            assert not cleanup.remove(Leftover(cleanup.OURS, kind, name, session)), kind
-        assert not cleanup.remove(Leftover("docker", "container", "sandwright-x", session))
+            assert not cleanup.remove_leftover(Leftover(cleanup.OURS, kind, name, session)), kind
+        assert not cleanup.remove_leftover(Leftover("docker", "container", "sandwright-x", session))
         assert running.poll() is None
         assert state.read(session)
         assert cleanup.leftovers() == []
         state.write(session_record(session, running.pid, project=str(here), start=1))
-        assert cleanup.remove(Leftover(cleanup.OURS, "process", str(running.pid), session))
+        assert cleanup.remove_leftover(Leftover(cleanup.OURS, "process", str(running.pid), session))
         assert running.wait(WAIT) == -signal.SIGKILL
-    assert cleanup.remove(Leftover(cleanup.OURS, "record", session, session))
+    assert cleanup.remove_leftover(Leftover(cleanup.OURS, "record", session, session))
     assert not state.read(session)
 
 
@@ -93,7 +93,7 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
         ended.communicate()
     assert not stale.forget(session)
     with pytest.raises(HostError, match="stays"):
-        cleanup.remove(Leftover(cleanup.OURS, "record", session, session))
+        cleanup.remove_leftover(Leftover(cleanup.OURS, "record", session, session))
     assert state.read(session)
     made.rmdir()
     assert stale.forget(session)
@@ -107,11 +107,11 @@ def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None
         path.mkdir(parents=True)
         assert path.parent == cache
         session = _record(here, running)
-        assert not cleanup.remove(Leftover(cleanup.OURS, "cache", str(path)))
+        assert not cleanup.remove_leftover(Leftover(cleanup.OURS, "cache", str(path)))
         assert path.exists()
         running.communicate()
     assert stale.forget(session)
-    assert cleanup.remove(Leftover(cleanup.OURS, "cache", str(path)))
+    assert cleanup.remove_leftover(Leftover(cleanup.OURS, "cache", str(path)))
     assert not path.exists()
 
 
@@ -125,10 +125,10 @@ def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pyte
     with _session() as ended:
         session = _record(here, ended, directory=str(rendered / "a1"))
         ended.communicate()
-    render_store.sweep("")
+    render_store.sweep_renderings("")
     assert [path.name for path in rendered.iterdir()] == ["a1"]
     assert stale.forget(session)
-    render_store.sweep("")
+    render_store.sweep_renderings("")
     assert list(rendered.iterdir()) == []
 
 

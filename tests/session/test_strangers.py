@@ -304,5 +304,5 @@ def test_a_lock_of_bridges_that_somebody_holds(tmp_path: Path, monkeypatch: pyte
     with lock.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
         with pytest.raises(HostError, match="is locked by another process"):
-            bridges.sweep(tmp_path)
-    assert bridges.sweep(tmp_path) == []
+            bridges.sweep_bridges(tmp_path)
+    assert bridges.sweep_bridges(tmp_path) == []

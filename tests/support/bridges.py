@@ -16,7 +16,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.bridge.configuration import CallLimits
 from sandwright.bridge.start import Bridge, serve
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
 
 IDENTITY = {
@@ -46,7 +46,7 @@ class World:
         """A policy for the project, on this host."""
         loaded = Policy.from_text(f"schema: 1\nmethod: bwrap\n{text}")
         environ = {"HOME": str(self.root / "home"), "PATH": os.environ["PATH"]}
-        return loaded.resolve(collect(loaded, project=self.project, environ=environ))
+        return loaded.resolve(collect_facts(loaded, project=self.project, environ=environ))
 
     @contextlib.contextmanager
     def bridge(

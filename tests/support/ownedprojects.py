@@ -20,7 +20,7 @@ from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from support.locks import accounts_change
 
 WAIT = 60.0
@@ -72,7 +72,7 @@ class Project:
     def rendered(self, text: str = POLICY) -> Path:
         """Render a policy, and give its launcher."""
         policy = Policy.from_text(text)
-        facts = collect(policy, project=self.root, environ=self.environ)
+        facts = collect_facts(policy, project=self.root, environ=self.environ)
         directory = Path(tempfile.mkdtemp(dir=self.home.parent)) / "out"
         write_artifacts(directory, render(policy.resolve(facts), "user").artifacts)
         return directory / "launch"

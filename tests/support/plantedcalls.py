@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.resources import data_path
-from sandwright.session.events import RefusedCall, RunOmitted, RunRefused, decode_event
+from sandwright.session.events import DeniedCall, RunDenied, RunOmitted, decode_event
 
 CALLS = [
     "acct",
@@ -122,11 +122,9 @@ def build(program: Path) -> None:
 def check(file: Path) -> int:
     """What a launcher wrote: each planted call once, with the policy's EPERM, and no other; how many."""
     *told, last = map(decode_event, file.read_bytes().splitlines())
-    found = [(each.what, each.count) for each in told if isinstance(each, RunRefused)]
+    found = [(each.what, each.count) for each in told if isinstance(each, RunDenied)]
     calls = [
-        (each.number, each.error, each.filter, count)
-        for each, count in found
-        if isinstance(each, RefusedCall)
+        (each.number, each.error, each.filter, count) for each, count in found if isinstance(each, DeniedCall)
     ]
     assert sorted(calls) == sorted((int(number), 1, 0, 1) for number in numbers(CALLS))
     assert (last, len(calls)) == (RunOmitted(count=0), len(told))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright.api import Policy
 from sandwright.launcher.plan import BackstopPlan, parse_plan
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.resolved import ResolvedPolicy
@@ -33,7 +33,7 @@ def resolver(text: str, project: Path) -> Resolve:
         added = run_layer(settings)
         layers = [layer(text, file=str(project / "sandbox.yaml")), *([added] if added else [])]
         policy = Policy.from_layers(layers)
-        facts = collect(policy, project=project)
+        facts = collect_facts(policy, project=project)
         return policy.resolve(facts if other is None else other(facts))
 
     return resolve

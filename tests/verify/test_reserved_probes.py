@@ -69,7 +69,7 @@ def test_a_method_that_forgets_the_state_is_red(home: Path) -> None:
 
 def test_a_method_that_forgets_the_installation_is_red(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "p/.venv").mkdir(parents=True)
-    there = (*installation.directories(), str(home / "p/.venv"))
+    there = (*installation.installed_directories(), str(home / "p/.venv"))
     for module in ("policy.installation", "verify.reserved_state"):
         monkeypatch.setattr(f"sandwright.{module}.directories", lambda: there)
     assert "files/reserved-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)

@@ -19,7 +19,7 @@ from sandwright.bridge import frames
 from sandwright.bridge.audit import Audit, Full
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import SESSION_MARK, Configuration
-from sandwright.bridge.environment import base_environment, gh_environment
+from sandwright.bridge.environment import gh_environment, program_environment
 from sandwright.bridge.frames import Frame, FrameKind, ProtocolError
 from sandwright.bridge.gh import check_repositories
 from sandwright.bridge.git import Git, Job
@@ -27,7 +27,7 @@ from sandwright.bridge.grammar import AllowedCall, Grammar, Refused
 from sandwright.bridge.pump import CHUNK, Pipes, Pump, output_pipe
 from sandwright.bridge.remotes import github_repository
 from sandwright.bridge.repository import bare_environment
-from sandwright.bridge.workspace import OpenWorkspace, path_of
+from sandwright.bridge.workspace import OpenWorkspace, descriptor_path
 from sandwright.errors import CommandFailed, ToolMissing
 
 REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
@@ -210,7 +210,7 @@ def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, con
     program = context.configuration.programs[call.program]
     home = scratch / "home"
     home.mkdir()
-    base = base_environment(context.configuration.environment, home=home)
+    base = program_environment(context.configuration.environment, home=home)
     base[SESSION_MARK] = context.configuration.session
     match call.program if call.form is not None else "":
         case "git":
@@ -232,7 +232,7 @@ def _prepared(requested: _Asked, scratch: Path, files: contextlib.ExitStack, con
         if isinstance(word, tuple):
             location = context.workspace.below(parts, word[1].path)
             prepared.descriptors.append(files.enter_context(context.workspace.file(location)))
-            word = word[0] + path_of(prepared.descriptors[-1])  # noqa: PLW2901 - the same word, for the program
+            word = word[0] + descriptor_path(prepared.descriptors[-1])  # noqa: PLW2901 - the same word, for the program
         prepared.argv.append(word)
     return prepared
 

@@ -31,7 +31,7 @@ _DANGEROUS = re.compile(
 )
 
 
-def search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
+def trusted_search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
     """The host's PATH, with the directories alone that no sandbox and no other user writes.
 
     Relative ones go, those that this sandbox may write, and those below any project, whose sandbox may have
@@ -58,7 +58,7 @@ def _is_trusted_directory(directory: str) -> bool:
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & stat.S_IWOTH
 
 
-def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
+def program_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
     """What every program gets. `home` is an empty directory of the bridge's own."""
     passed = {name: environment[name] for name in KEPT if name in environment}
     variables = {

@@ -124,12 +124,12 @@ class Grammar:
         """Understand arguments. Raise Refused for those that are not let through."""
         if len(arguments) > MAX_ARGUMENTS:
             raise Refused(f"more than {MAX_ARGUMENTS} arguments")
-        entries = [entry for entry in self.entries if _entry_matches(entry, arguments)]
+        entries = [entry for entry in self.entries if _allows_words(entry, arguments)]
         if not entries:
             raise Refused(self._not_listed(arguments))
         if self.profile is None:
             longest = max(len(entry.words) for entry in entries)
-            return AllowedCall(self.program, None, plain=tuple(_check_plain(longest, arguments)))
+            return AllowedCall(self.program, None, plain=tuple(_check_plain_words(longest, arguments)))
         form = _find_form(self.profile, arguments)
         if form is None:
             raise Refused(self._unknown_form(arguments))
@@ -177,7 +177,7 @@ def quote_words(words: Sequence[str]) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _entry_matches(entry: ShimCommand, arguments: Sequence[str]) -> bool:
+def _allows_words(entry: ShimCommand, arguments: Sequence[str]) -> bool:
     words = tuple(arguments)
     return words[: len(entry.words)] == entry.words if entry.more else words == entry.words
 
@@ -205,7 +205,7 @@ def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]{0,255}")
 
 
-def _check_plain(checked_from: int, arguments: Sequence[str]) -> Iterator[str]:
+def _check_plain_words(checked_from: int, arguments: Sequence[str]) -> Iterator[str]:
     """The arguments, where those beyond the longest entry's `checked_from` words are plain words."""
     for index, word in enumerate(arguments):
         if index >= checked_from and (not _PLAIN.fullmatch(word) or ".." in word):
@@ -221,7 +221,7 @@ class _Parsing:
 
     def __init__(self, program: str, form: CommandForm) -> None:
         self._program = program
-        self._find_form = form
+        self._form = form
         self._options: list[tuple[ShimOption, str]] = []
         self._operands: list[str] = []
 
@@ -237,12 +237,12 @@ class _Parsing:
             else:
                 self._operands.append(word)
         self._check_operands()
-        self._check_options()
-        return AllowedCall(self._program, self._find_form, tuple(self._options), tuple(self._operands))
+        self._check_required_options()
+        return AllowedCall(self._program, self._form, tuple(self._options), tuple(self._operands))
 
     def _option(self, word: str, rest: list[str]) -> None:
         spelling, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        option = self._find_form.options.get(spelling)
+        option = self._form.options.get(spelling)
         if option is None:
             raise Refused(f"{self._where()}: the option {quote_words([spelling])!r} is not let through")
         if option.kind == "flag":
@@ -254,14 +254,14 @@ class _Parsing:
             if not rest:
                 raise Refused(f"{self._where()}: {spelling} needs a value")
             value = rest.pop(0)
-        self._check_value(option.kind, spelling, value)
+        self._check_argument(option.kind, spelling, value)
         self._options.append((option, value))
 
     def _check_operands(self) -> None:
-        kinds, operands = self._find_form.operands, self._operands
-        if len(operands) < len(kinds) - self._find_form.optional:
+        kinds, operands = self._form.operands, self._operands
+        if len(operands) < len(kinds) - self._form.optional:
             raise Refused(f"{self._where()}: needs {' '.join(kinds)}")
-        if len(operands) > len(kinds) and not (self._find_form.more and kinds):
+        if len(operands) > len(kinds) and not (self._form.more and kinds):
             raise Refused(
                 f"{self._where()}: {quote_words(operands[len(kinds) :][:1])!r} is one argument too many"
             )
@@ -269,17 +269,17 @@ class _Parsing:
             kind = kinds[min(index, len(kinds) - 1)]
             if value.startswith("-"):
                 raise Refused(f"{self._where()}: {quote_words([value])!r} looks like an option")
-            self._check_value(kind, kind, value)
+            self._check_argument(kind, kind, value)
 
-    def _check_options(self) -> None:
+    def _check_required_options(self) -> None:
         names = {option.name for option, _ in self._options}
-        for group in self._find_form.required:
+        for group in self._form.required:
             if not group & names:
                 raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; nobody can be asked")
 
-    def _check_value(self, kind: Kind, what: str, value: str) -> None:
+    def _check_argument(self, kind: Kind, what: str, value: str) -> None:
         if fault := value_fault(kind, value):
             raise Refused(f"{self._where()}: {what}: {quote_words([value])!r} {fault}")
 
     def _where(self) -> str:
-        return f"{self._program} {self._find_form.name}"
+        return f"{self._program} {self._form.name}"

@@ -168,7 +168,7 @@ class Pump:
             self._feed()
         for fd in tuple(self._open):
             if fd in ready and not self._pending:
-                self._read_output(fd)
+                self._read_program(fd)
 
     def _receive_frames(self) -> None:
         try:
@@ -237,7 +237,7 @@ class Pump:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, number)
 
-    def _read_output(self, fd: int) -> None:
+    def _read_program(self, fd: int) -> None:
         try:
             data = os.read(fd, CHUNK)
         except BlockingIOError:

@@ -21,7 +21,7 @@ from typing import IO
 from sandwright import process
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
-from sandwright.bridge.environment import search_path
+from sandwright.bridge.environment import trusted_search_path
 from sandwright.bridge.programs import host_variables, kept_always, programs, reach
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.restricted import write_restriction
@@ -32,7 +32,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.signalling import is_own_process, kill
+from sandwright.signalling import is_same_user_process, kill
 
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
@@ -106,7 +106,7 @@ def serve(
         if sandbox.writes(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
-    search = search_path(variables, sandbox.writes)
+    search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))
     with contextlib.ExitStack() as stack:
         session_dir, lock = stack.enter_context(_bridge_directory(base))
@@ -134,11 +134,11 @@ def _xdg_directory(environment: Mapping[str, str], variable: str, default: str) 
 def _bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     """A directory of this bridge's own, locked while anybody of it lives. Removes what dead ones left."""
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    sweep(base)
+    sweep_bridges(base)
     directory = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    with _hold_lock(base / "lock"):
+    with _hold_file_lock(base / "lock"):
         directory.mkdir(mode=0o700)
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -160,19 +160,19 @@ def stale(base: Path) -> list[Path]:
     """The directories of bridges that are gone without having removed them."""
     gone = []
     if (base / "lock").exists():
-        with _hold_lock(base / "lock"):
+        with _hold_file_lock(base / "lock"):
             for directory in (path for path in sorted(base.iterdir()) if path.is_dir()):
-                with contextlib.suppress(BlockingIOError), _hold_lock(directory / "lock", wait=False):
+                with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
                     gone.append(directory)
     return gone
 
 
-def sweep(base: Path) -> list[Path]:
+def sweep_bridges(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
     gone = []
-    with _hold_lock(base / "lock"):
+    with _hold_file_lock(base / "lock"):
         for directory in (path for path in base.iterdir() if path.is_dir()):
-            with contextlib.suppress(BlockingIOError), _hold_lock(directory / "lock", wait=False):
+            with contextlib.suppress(BlockingIOError), _hold_file_lock(directory / "lock", wait=False):
                 _end_marked(directory.name)
                 remove(directory)
                 gone.append(directory)
@@ -180,7 +180,7 @@ def sweep(base: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _hold_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
+def _hold_file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for.
 
     Else raise HostError after `LOCK_SECONDS`: a sandbox that may read the file can hold it for ever.
@@ -285,7 +285,7 @@ def _end_marked(session: str) -> None:
 def _marked(pid: int, mark: bytes) -> bool:
     """Whether a process of this user, in no sandbox, was started with a variable."""
     with contextlib.suppress(OSError):
-        return is_own_process(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return is_same_user_process(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return False
 
 

@@ -64,7 +64,7 @@ class OpenWorkspace:
         fd = os.dup(self._fd)
         try:
             for part in parts:
-                below = _open_component(fd, part)
+                below = _open_directory_part(fd, part)
                 os.close(fd)
                 fd = below
             yield fd
@@ -116,12 +116,12 @@ def remove(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def path_of(fd: int) -> str:
+def descriptor_path(fd: int) -> str:
     """A path under which a child that inherits a descriptor finds it."""
     return f"/dev/fd/{fd}"
 
 
-def _open_component(fd: int, part: str) -> int:
+def _open_directory_part(fd: int, part: str) -> int:
     try:
         return os.open(part, _DIRECTORY, dir_fd=fd)
     except OSError as error:

@@ -60,7 +60,7 @@ class PolicyDifference:
         )
 
 
-def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
+def compare_policies(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
     """Compare two policies on one host, under each of some methods. Raise UsageError for an unknown method.
 
     Both must have the facts of every path of `both_policies_cases`.
@@ -125,7 +125,7 @@ def _case_changes(
             rows.setdefault(widened, (before, after))
     for widened, labels in found.items():
         if labels:
-            texts = _deciding_rules(case, one, other, None if POLICY in labels else rows[widened])
+            texts = _differing_rules(case, one, other, None if POLICY in labels else rows[widened])
             source = other.answer.ground.source
             yield CaseChange(case, widened, tuple(labels), *texts, source)
 
@@ -135,7 +135,7 @@ def _decides(row: Row) -> bool:
     return row.decision is not None and row.status != "refused" and not row.because.endswith(NOT_STARTED)
 
 
-def _deciding_rules(
+def _differing_rules(
     case: Case, one: Comparison, other: Comparison, rows: tuple[Row, Row] | None
 ) -> tuple[str, str]:
     """Which rules decide. Where the policies say the same, what the methods say."""

@@ -78,12 +78,12 @@ def _as_text(report: ChangeReport) -> Iterator[str]:
         for line in lines_of_kind:
             yield f"  {line.text}"
             if line.methods:
-                yield f"    for {', '.join(line.methods)}{_rule_text(line)}"
+                yield f"    for {', '.join(line.methods)}{_rule_change_text(line)}"
             if seen := report.seen(line):
                 yield f"    {seen}"
 
 
-def _rule_text(line: ChangeLine) -> str:
+def _rule_change_text(line: ChangeLine) -> str:
     if not line.after:
         return ""
     return f": before {line.before or 'several rules'}; now {line.after}{_source_suffix(line.source)}"

@@ -19,7 +19,7 @@ from sandwright.change.witness import Witness, is_host, judged
 from sandwright.egress import Proxy, proxy
 from sandwright.environment import SESSION
 from sandwright.errors import HostError, SandwrightError, UsageError
-from sandwright.evaluate.explain.calls import architecture
+from sandwright.evaluate.explain.calls import architecture_named
 from sandwright.evaluate.explain.compare import MethodQuestions
 from sandwright.host import collect_host
 from sandwright.launcher.run_document import RunDocument, handed_over
@@ -169,7 +169,7 @@ class _Trial:
         return ""
 
     def _native_abi(self) -> Any:  # noqa: ANN401 - seccomp's
-        return NATIVE[architecture(self.policies[0].facts.platform.partition("/")[2])]
+        return NATIVE[architecture_named(self.policies[0].facts.platform.partition("/")[2])]
 
     def _start_proxies(self) -> None:
         """A proxy for each policy that has one, without which its sandbox does not start."""

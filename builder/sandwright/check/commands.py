@@ -24,7 +24,7 @@ from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from sandwright.watchdog import Ended, base_environment
+from sandwright.watchdog import Ended, runtime_environment
 
 NAMES = ("runc", "crun", "runsc", "bwrap")
 """Those that start a bundle; engines want an archive of an image of ours."""
@@ -125,7 +125,7 @@ def _judge_command(
     name = f"{test.name} ({runtime})"
     try:
         subject = StartableImage(test.name, platform, bundle(), _no_archive)
-        ended = session.run(Start(subject, None, LIMIT, base_environment()))
+        ended = session.run(Start(subject, None, LIMIT, runtime_environment()))
     except SandwrightError as error:
         yield ImageFinding(RULE, name, str(error))
         return

@@ -98,7 +98,7 @@ class _Walk:
         if len(self.seen) > MOST_DESCRIPTORS:
             raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} blobs are named")
         try:
-            content, wrong = self._read_document(descriptor)
+            content, wrong = self._read_small_blob(descriptor)
         except ArchiveRefused as refused:
             content, wrong = b"", str(refused)
         if wrong:
@@ -111,7 +111,7 @@ class _Walk:
                 yield ImageFinding("layout/media-type", descriptor.digest, "doesn't name its media type")
             yield from self.document(inner, descriptor.digest, depth + 1)
 
-    def _read_document(self, descriptor: Descriptor) -> tuple[bytes | None, str]:
+    def _read_small_blob(self, descriptor: Descriptor) -> tuple[bytes | None, str]:
         """A document's content, or b"" for anything larger; and what is wrong with the blob."""
         algorithm, _, name = descriptor.digest.partition(":")
         size = self.blobs.size(descriptor.path)

@@ -109,7 +109,7 @@ class _Look:
             for entry in reader:
                 yield from self._check_entry(entry, reader)
                 if entry.kind is EntryKind.FILE and entry.size:
-                    yield from self._check_content(entry, reader, scratch)
+                    yield from self._check_secrets(entry, reader, scratch)
         self.below.read(reader)
         for path in sorted(self.seen):
             self.below.add(path)
@@ -132,7 +132,7 @@ class _Look:
                     "layer/whiteout", entry, f"takes {show(gone)} away, which no layer below has"
                 )
             return
-        yield from self._check_name(entry)
+        yield from self._check_path(entry)
         yield from self._check_mode(entry)
         if entry.kind in (EntryKind.CHARACTER, EntryKind.BLOCK):
             major, minor = entry.device
@@ -145,7 +145,7 @@ class _Look:
         if what and (entry.kind is not EntryKind.DIRECTORY or entry.path.endswith(b".git")):
             yield self._finding("secret/file", entry, f"is where programs keep {what}")
 
-    def _check_name(self, entry: TarEntry) -> Iterator[ImageFinding]:
+    def _check_path(self, entry: TarEntry) -> Iterator[ImageFinding]:
         try:
             text = entry.path.decode()
         except UnicodeDecodeError:
@@ -178,7 +178,7 @@ class _Look:
                 "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
             )
 
-    def _check_content(
+    def _check_secrets(
         self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]
     ) -> Iterator[ImageFinding]:
         """Search the beginning for secrets, and keep what an ELF file says of itself."""

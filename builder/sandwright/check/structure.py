@@ -178,7 +178,7 @@ class RunOptions:
         """
         found: dict[str, str] = {}
         if self.env_file:
-            for line in _read_text(Path(self.env_file)).splitlines():
+            for line in _read_test_file(Path(self.env_file)).splitlines():
                 name, equals, value = line.strip().removeprefix("export ").partition("=")
                 if equals and value.strip() and not name.startswith("#"):
                     found[name.strip()] = _unquoted(value.strip())
@@ -220,7 +220,7 @@ def read_tests(path: Path) -> StructureTests:
 
     Raise UsageError when it can't be read or tests nothing, DocumentError with the places of what is wrong.
     """
-    document = parse_yaml(_read_text(path), file=str(path))
+    document = parse_yaml(_read_test_file(path), file=str(path))
     tests = decode(StructureTests, replace(document, data=_without_nothing(document.data)))
     if tests.tests_nothing():
         raise UsageError(f"{path}: it has no test that could fail")
@@ -264,7 +264,7 @@ def relative(path: str) -> bytes:
     return b"/".join(part for part in path.encode().split(b"/") if part not in (b"", b"."))
 
 
-def _read_text(path: Path) -> str:
+def _read_test_file(path: Path) -> str:
     try:
         return read_named(path, limit=MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:

@@ -33,7 +33,7 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
     project_path = loaded.facts().project
     if yes or persistent.missing(loaded, project_path):
         require_trust(request, accepted=False)
-    persistent.make(loaded, project_path)
+    persistent.make_persistent(loaded, project_path)
     resolved = loaded.resolve()
     require_secrets(request, resolved.facts)
     project = Path(resolved.canonical(resolved.facts.project))

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 
-from sandwright.change.compare import compare
+from sandwright.change.compare import compare_policies
 from sandwright.change.policies import PolicyPair, read_pair
 from sandwright.change.report import ChangeReport, as_json, as_markdown, as_sarif, as_text
 from sandwright.change.trial import trial_method, witnesses
@@ -76,7 +76,7 @@ def _compare_policies(
 ) -> ChangeReport:
     before, after = pair.resolve()
     explained = [name for name in registry.policy_names() if registry.method(name).parts.read_back]
-    found = compare(before, after, [*methods] or explained)
+    found = compare_policies(before, after, [*methods] or explained)
     seen = witnesses(pair, (before, after), found, trial_method(found.methods)) if prove else ()
     return ChangeReport(old, new, found, after.facts, seen)
 

@@ -43,11 +43,11 @@ def fleet(
     if (resume or remove) and (not name or words or (resume and remove)):
         raise UsageError("give --name with --resume or --remove, and no command")
     if remove:
-        session.find(name).remove()
+        session.fleet_named(name).remove()
         notify(f"fleet {name} is removed")
         return 0
-    numbers = {"parallel": _parse_number(parallel, "parallel"), "retries": _parse_number(retries, "retries")}
-    size = FleetSize(_parse_number(count or "0", "count"), rows, **numbers)
+    numbers = {"parallel": _parse_count(parallel, "parallel"), "retries": _parse_count(retries, "retries")}
+    size = FleetSize(_parse_count(count or "0", "count"), rows, **numbers)
     if resume:
         return _follow_to_end(session.resume(name, results, size))
     request = request_of(
@@ -77,7 +77,7 @@ def _follow_to_end(followed: FollowedFleet) -> int:
     return FAILED if failed else 0
 
 
-def _parse_number(text: str, name: str) -> int:
+def _parse_count(text: str, name: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9):
         raise UsageError(f"--{name} is a number, not {text!r}")
     return int(text)

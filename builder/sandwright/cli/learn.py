@@ -13,8 +13,8 @@ from sandwright.learn.learn import ALLOW_NETWORK, Learned, Learner
 from sandwright.learn.proposal import difference
 from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
-from sandwright.session.access_log import AccessLog, lines, read
-from sandwright.session.denials import line as shown
+from sandwright.session.access_log import AccessLog, access_log_lines, read_access_log
+from sandwright.session.denials import printable_line as shown
 from sandwright.user_dirs import find_above
 from sandwright.visible import notify
 
@@ -72,7 +72,7 @@ def learn(
 
 def _read_recording(file: Path) -> AccessLog:
     """A record of an earlier run. Raise UsageError for one that holds no call."""
-    record = read(file)
+    record = read_access_log(file)
     if not (record.accesses or record.contacts or record.calls or record.hosts):
         raise UsageError(f"{file} is no record of a run: no call is in it")
     return record
@@ -90,7 +90,7 @@ def _recording_path(file: Path, learner: Learner) -> Path:
 
 
 def _write_recording(file: Path, learned: Learned) -> None:
-    text = "".join(f"{line}\n" for each in learned.records for line in lines(each))
+    text = "".join(f"{line}\n" for each in learned.records for line in access_log_lines(each))
     write_output(str(file), text.encode())
 
 

@@ -19,7 +19,7 @@ from sandwright.git.layout import blocking_file
 from sandwright.git.tracked import tracked
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
-from sandwright.policy.collect import collect, public_environment
+from sandwright.policy.collect import collect_facts, public_environment
 from sandwright.policy.environment_remarks import exported_secrets, unwritable_directories
 from sandwright.policy.paths import is_inside
 from sandwright.policy.policy_warnings import collect_warnings
@@ -94,10 +94,10 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         policy = load_policy(request_for(file))
     yield from (("warning", one_line(str(each.message))) for each in retired)
     if facts:
-        yield from _unenforced(policy.resolve(read_facts(facts, policy)))
+        yield from _unenforced_features(policy.resolve(read_facts(facts, policy)))
         return
     try:
-        resolved = policy.resolve(collect(policy, environ=public_environment(os.environ)))
+        resolved = policy.resolve(collect_facts(policy, environ=public_environment(os.environ)))
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
         image_root = all(registry.properties(name).root == "image" for name in resolved.methods[:1])
         found = collect_warnings(resolved, LiveHost(), mounts=mounts, image_root=image_root)
@@ -110,7 +110,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
             f"{file}: what its methods enforce was not checked, as it can't be resolved here: {error}",
         )
         return
-    yield from _unenforced(resolved)
+    yield from _unenforced_features(resolved)
     project = resolved.canonical(resolved.facts.project)
     if blocking := blocking_file(Path(project)):
         yield (
@@ -129,7 +129,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _unenforced(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
+def _unenforced_features(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
     """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
     for method in policy.methods:
         try:

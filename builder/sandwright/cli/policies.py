@@ -41,7 +41,7 @@ def render(
     """Render the artifacts of a policy, with a manifest of their digests."""
     out = out or str(Path(policy).parent / ".sandbox")
     if not check and not diff:
-        _make_directory(Path(out))  # before we look: the sandbox must not write it
+        _make_output_directory(Path(out))  # before we look: the sandbox must not write it
     resolved = _resolve_policy(policy, facts, set)
     if not facts:
         require_secrets(request_for(policy, set), resolved.facts)
@@ -150,7 +150,7 @@ def _resolve_policy(policy: str, facts: str, settings: Sequence[str] | None) -> 
     return loaded.resolve(read_facts(facts, loaded))
 
 
-def _make_directory(out: Path) -> None:
+def _make_output_directory(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if out.name == ".sandbox":

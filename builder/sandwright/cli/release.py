@@ -56,12 +56,12 @@ def sbom(
     catalogue = catalogue_of(images, [name])
     existing = built_image(Path(output), name)
     chosen = _choose_platform(platform, list(existing.images), name)
-    found = sources.locked(catalogue, name)
+    found = sources.lock_of_image(catalogue, name)
     lock = found if isinstance(found, Lock) else None
     directory = Path(output) / "release" / name
     path = Path(to) if to else path_of(directory, chosen, format)
     if check:
-        raw = _read_file(path, f"write it with 'sandwright sbom {name}'")
+        raw = _read_input(path, f"write it with 'sandwright sbom {name}'")
         count = check_sbom(existing, chosen, kind=format, raw=raw, lock=lock, where=str(path))
         console.line(f"{path}: fits {name} {chosen}: {count} files")
         return Checked(count, why=f"{name} {chosen} has no files")
@@ -86,7 +86,7 @@ def attest_image(
 ) -> Checked:
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
     methods = names(method, "--method")
-    text = _read_file(Path(policy), "").decode() if policy else ""
+    text = _read_input(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
         matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
     write_matrix(matrix, Path(output) / "release" / name)
@@ -272,7 +272,7 @@ def _choose_platform(requested: str, offered: Sequence[str], name: str) -> str:
     return chosen
 
 
-def _read_file(path: Path, hint: str) -> bytes:
+def _read_input(path: Path, hint: str) -> bytes:
     try:
         return read_named(path, limit=256 << 20)
     except OSError as error:

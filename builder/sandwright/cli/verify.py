@@ -47,7 +47,7 @@ def verify(
     require_trust(request, accepted=trust_policy)
     with console.watching() as progress:
         report, named = proving.verify_policy(request, method, progress=progress, work=work)
-    proving.write(
+    proving.write_reports(
         report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
     )
     return _print_report(report, named=named, required=required)
@@ -57,7 +57,9 @@ def _verify_subject(subject: str, claims: str, *, json: str, junit: str, html: s
     """Prove a command that is not ours. Raise VerdictError when it does not keep what it claims."""
     with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
         report = verify_subject(subject, claims)
-    proving.write(report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods))
+    proving.write_reports(
+        report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods)
+    )
     return _print_report(report, named=report.methods, required=())
 
 
@@ -79,7 +81,7 @@ def verify_presets(
             preset or (), method, output=Path(output), progress=progress
         ):
             folder = Path(output, "verify", name)
-            shipped.write(report, folder, faults=report.faults(named=named, required=required))
+            shipped.write_preset_report(report, folder, faults=report.faults(named=named, required=required))
             console.line(f"preset {name}: {folder}/verify.html")
             faults += _print_faults(report, named=named, required=required)
             checked.add(report.decided())

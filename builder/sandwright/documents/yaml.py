@@ -72,16 +72,16 @@ class _Layout:
             name = key.content
             if key.items is not None or key.pairs is not None or not isinstance(name, str):
                 hint = f'; put it in quotes: "{key.plain}"' if key.plain else ""
-                self._add_problem(key, path, f"a key must be text{hint}")
+                self._record_problem(key, path, f"a key must be text{hint}")
             elif name == "<<" and key.plain == name:
-                self._add_problem(key, path, "merge keys (<<) are not used here")
+                self._record_problem(key, path, "merge keys (<<) are not used here")
             elif name in data:
                 first = self.key_marks[*path, name]
-                self._add_problem(key, (*path, name), f"is given twice; first in line {first[0]}")
+                self._record_problem(key, (*path, name), f"is given twice; first in line {first[0]}")
             else:
                 self.key_marks[*path, name] = key.position
                 data[name] = self.build_value(value, (*path, name), depth=depth + 1)
         return data
 
-    def _add_problem(self, node: YamlNode, path: Path, message: str) -> None:
+    def _record_problem(self, node: YamlNode, path: Path, message: str) -> None:
         self.problems[Problem(*node.position, field_name(path), message)] = None

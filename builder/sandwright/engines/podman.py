@@ -36,8 +36,8 @@ from sandwright.host import MachineFacts
 from sandwright.outputs import disk_errors
 from sandwright.progress import ProgressStep
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import is_own_process
-from sandwright.watchdog import Ended, base_environment, kill_all, run_bounded
+from sandwright.signalling import is_same_user_process
+from sandwright.watchdog import Ended, kill_all, run_bounded, runtime_environment
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
 _LIMITS = {"nofile": 4096, "nproc": 4096}
@@ -162,7 +162,7 @@ class PodmanEngine(EngineClient):
         settings = {"CONTAINERS_CONF": str(scratch / "containers.conf")}
         return PodmanEngine(
             "podman",
-            {**base_environment(), **settings},
+            {**runtime_environment(), **settings},
             self.options,
             host=self.host,
             runtime=self.runtime,
@@ -245,7 +245,7 @@ def _see_out(monitor: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         pid = int(monitor.read_text())
         deadline = time.monotonic() + _MONITOR_END
-        while is_own_process(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
+        while is_same_user_process(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
             if time.monotonic() > deadline:
                 kill_all([pid])
             time.sleep(0.02)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandwright.errors import UsageError
+from sandwright.nested import reversed_components
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import MAX_LINKS, same_name
 from sandwright.policy.tree import PathTree
@@ -110,7 +111,7 @@ class Mounts:
         return self._facts.kind(mount.source) in ("file", "fifo", "socket", "device")
 
     def _resolve_links(self, path: str) -> str | None:
-        pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+        pending = reversed_components(path)
         current, links = "", 0
         while pending:
             part = pending.pop()
@@ -124,7 +125,7 @@ class Mounts:
             links += 1
             if links > MAX_LINKS:
                 return None
-            pending += [step for step in reversed(text.split("/")) if step not in ("", ".")]
+            pending += reversed_components(text)
             current = "" if text.startswith("/") else current
         return current or "/"
 

@@ -26,7 +26,7 @@ def ignored_directories(directory: Path) -> frozenset[str]:
 
 def _blocking_ignore(directory: Path) -> bool:
     """Whether Git would wait at a `.gitignore`, such as a pipe; one below `nested.DEPTH` takes its limit."""
-    paths = (directory / path for path in nested.find(str(directory), (".gitignore",)))
+    paths = (directory / path for path in nested.find_names(str(directory), (".gitignore",)))
     return any(not path.is_file() and not path.is_dir() for path in paths)
 
 

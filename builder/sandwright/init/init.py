@@ -14,7 +14,7 @@ from sandwright.init.project import ProjectFacts, examine_project
 from sandwright.init.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.methods import registry
 from sandwright.outputs import write_output
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry
 from sandwright.policy.load import layer, layers_for
 from sandwright.policy.merged import MergedPolicy
@@ -91,14 +91,14 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
 
 
 def _checked_proposal(directory: Path, project: ProjectFacts, chosen: Chosen, agent: str) -> str:
-    """The text for a method. Raise like `check`."""
+    """The text for a method. Raise like `check_proposal`."""
     support = registry.declaration(chosen.method).support
     text = proposal(project, Choice(chosen.method, _why_chosen(chosen), support, agent))
-    check(directory, text, chosen.method)
+    check_proposal(directory, text, chosen.method)
     return text
 
 
-def check(directory: Path, text: str, method: str) -> None:
+def check_proposal(directory: Path, text: str, method: str) -> None:
     """See that a text is a policy that renders for a method, with all layers that hold here.
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
@@ -113,20 +113,20 @@ def check(directory: Path, text: str, method: str) -> None:
     ]
     policy = MergedPolicy.from_layers([*others, written_layer])
     written = {str(target): HostEntry("file"), os.path.realpath(target): HostEntry("file")}
-    resolved = policy.resolve(collect(policy).with_entries(written))
+    resolved = policy.resolve(collect_facts(policy).with_entries(written))
     registry.render(resolved, method)
 
 
 def _why_chosen(chosen: Chosen) -> str:
     if chosen.ready:
         return "A sandbox of it was started here, and hid what it should. Others: `sandwright doctor`."
-    if not chosen.tried:
+    if not chosen.attempts:
         return "It was asked for, and is not started from here."
     return "On the machine of `sandwright init` it did not work: see `sandwright doctor`."
 
 
 def _proposal_notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
-    notes = [f"does not work here: {each.describe()}" for each in chosen.tried if not each.ready]
+    notes = [f"does not work here: {each.describe()}" for each in chosen.attempts if not each.ready]
     notes += [f"it looks like a secret and can't be named in a policy: {each!r}" for each in project.strange]
     if not project.whole:
         notes.append("the project has more files than were looked at: look for secrets in it yourself")

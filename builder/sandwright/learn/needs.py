@@ -58,11 +58,11 @@ class Bounds:
 
 @dataclass
 class Needs:
-    """What was needed and may be granted, by canonical path; `asked` is what may not, with why.
+    """What was needed and may be granted, by canonical path; `requested` is what may not, with why.
 
     `looks` were only looked at. `writes` are directories in which something was changed that the run found
-    there, or made. `links` are the symbolic links on the way, each with what was reached through it. `asked`
-    says why, by what was asked for and how.
+    there, or made. `links` are the symbolic links on the way, each with what was reached through it.
+    `requested` says why, by what was asked for and how.
     """
 
     reads: dict[str, set[str]] = field(default_factory=dict)

@@ -32,7 +32,7 @@ def watched_calls(policy: ResolvedPolicy) -> Sequence[int]:
 
 def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
     """What calls are called on the policy's host."""
-    syscalls = abi.names(_abi(policy))
+    syscalls = abi.syscall_names(_abi(policy))
     return sorted(syscalls.get(each, f"number {each}") for each in numbers)
 
 

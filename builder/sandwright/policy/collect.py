@@ -38,7 +38,7 @@ MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
 
 
-def collect(
+def collect_facts(
     policy: MergedPolicy,
     *,
     project: Path | str | None = None,
@@ -69,7 +69,7 @@ def collect(
     )
     facts = replace(facts, cwd=os.fspath(Path(cwd or project).absolute()))
     for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
-        if path != spelling.plain(path):
+        if path != spelling.plain_spelling(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     entries = LiveEntries(inputs, facts)
     facts = replace(facts, entries=entries)
@@ -169,7 +169,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[
     if not policy.settings.items("network.unix_sockets"):
         grants = [path for path in grants if path != "/"]
     paths = inputs.ask(*sockets_of(grants, hidden))
-    return tuple(path for path in paths if path == spelling.plain(path))
+    return tuple(path for path in paths if path == spelling.plain_spelling(path))
 
 
 def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> tuple[str, ...]:

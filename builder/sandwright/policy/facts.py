@@ -109,8 +109,8 @@ def _decode_entry(value: object) -> HostEntry:
     raise ValueError('must be a kind, or ["symlink", target]')
 
 
-def _plain_path(path: str) -> str:
-    if path != spelling.plain(path):
+def _check_plain_path(path: str) -> str:
+    if path != spelling.plain_spelling(path):
         raise ValueError(f"must be an absolute path without '.', '..' or double slashes, not {path!r}")
     return path
 
@@ -133,12 +133,12 @@ def _check_byte_count(number: int) -> int:
     return number
 
 
-PlainPath = Annotated[str, ValueCheck(_plain_path)]
+PlainPath = Annotated[str, ValueCheck(_check_plain_path)]
 CERTIFICATES = "network.ca"
 """The key of the authorities' certificates in `texts`. The first line is `# PATH`, the rest certificates."""
 
-TextName = Annotated[str, ValueCheck(lambda name: name if name == CERTIFICATES else _plain_path(name))]
-PathOrNone = Annotated[str, ValueCheck(lambda path: path and _plain_path(path))]
+TextName = Annotated[str, ValueCheck(lambda name: name if name == CERTIFICATES else _check_plain_path(name))]
+PathOrNone = Annotated[str, ValueCheck(lambda path: path and _check_plain_path(path))]
 UserName = Annotated[str, ValueCheck(_user_name)]
 UserId = Annotated[int, ValueCheck(_user_id)]
 Bytes = Annotated[int, ValueCheck(_check_byte_count)]

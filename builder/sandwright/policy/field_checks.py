@@ -130,7 +130,7 @@ def protected_name(text: str) -> str:
         raise ValueError(
             f"{quoted(text)} must be relative to the writable paths, like .git/hooks; use readonly"
         )
-    if not text or text != spelling.plain(f"/{text}")[1:]:
+    if not text or text != spelling.plain_spelling(f"/{text}")[1:]:
         raise ValueError(f"{quoted(text)} must be a relative path without '.', '..' or double slashes")
     if "*" in text or "?" in text:
         raise ValueError(f"{quoted(text)} holds a glob; name the file or directory itself")

@@ -57,12 +57,12 @@ class Repositories:
     @property
     def directories(self) -> tuple[str, ...]:
         """Where `.git` leads, and those that it keeps inside."""
-        return tuple(path for path in self._directories if path == spelling.plain(path))
+        return tuple(path for path in self._directories if path == spelling.plain_spelling(path))
 
     @property
     def files(self) -> Mapping[str, GitFile]:
         """Files by path, with what Git uses each for."""
-        return {path: why for path, why in self._files.items() if path == spelling.plain(path)}
+        return {path: why for path, why in self._files.items() if path == spelling.plain_spelling(path)}
 
     def _add_work_tree(self, git: Path) -> None:
         """A work tree's `.git`, a directory or a file, and what belongs to it."""

@@ -50,7 +50,7 @@ class HostPattern:
     def _covers_host(self, host: str) -> bool:
         if self.host in ("*", host):
             return True
-        if host == "*" or not self.host.startswith("*.") or _is_address(host):
+        if host == "*" or not self.host.startswith("*.") or _looks_like_address(host):
             return False
         return host.removeprefix("*").endswith(self.host[1:]) and host != self.host[2:]
 
@@ -78,7 +78,7 @@ class HostIndex:
         `host` may be a pattern's own: then those that match all that it matches.
         """
         keys = [host, "*"]
-        if not _is_address(host) and host != "*":
+        if not _looks_like_address(host) and host != "*":
             labels = host.split(".")
             keys += [f"*.{'.'.join(labels[start:])}" for start in range(1, len(labels))]
         return sorted(
@@ -199,7 +199,7 @@ def _parse_port(text: str, whole: str) -> int:
 
 def _wildcard_base(name: str, whole: str) -> str:
     base = canonical_host(name) if name and "*" not in name else ""
-    if not base or _is_address(base):
+    if not base or _looks_like_address(base):
         raise ValueError(f"{quoted(whole)}: * stands only for the whole first part: *.example.org")
     if "." not in base:
         raise ValueError(f"{quoted(whole)} would cover a whole top-level domain; name what is in it")
@@ -237,7 +237,7 @@ def _refuse_local(host: str) -> None:
     """Refuse what leads back to this machine, or to a cloud's metadata service (169.254.169.254)."""
     if host == "localhost" or host.endswith(".localhost"):
         raise ValueError("localhost is no host of the network; list its ports in network.localhost")
-    if not _is_address(host):
+    if not _looks_like_address(host):
         return
     for address in _embedded_addresses(ipaddress.ip_address(host)):
         if address.is_loopback:
@@ -256,7 +256,7 @@ def _embedded_addresses(address: _Address) -> tuple[_Address, ...]:
     return (address, *(each for each in embedded if each is not None))
 
 
-def _is_address(host: str) -> bool:
+def _looks_like_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 

@@ -72,18 +72,18 @@ def _directory_names(directory: str) -> list[str]:
 def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]:
     """The directories of the installation that lie in writable ones, or behind a link in one.
 
-    `facts` have what is at the places of `directories`; `writable` are canonical.
+    `facts` have what is at the places of `installed_directories`; `writable` are canonical.
     """
     roots = tuple(writable)
     found: dict[str, str] = {}
-    for location in directories():
+    for location in installed_directories():
         path, links = canonical_with_links(location, facts)
         if any(is_inside(each, root) for each in (path, *links) for root in roots):
             found.setdefault(path, location)
     return tuple(location for path, location in found.items() if found.keys().isdisjoint(ancestors(path)))
 
 
-def directories() -> tuple[str, ...]:
+def installed_directories() -> tuple[str, ...]:
     """The directories of the interpreter, its environment and our package, without what others add."""
     roots = [sys.prefix, sys.exec_prefix, sys.base_prefix, str(Path(__file__).parents[2])]
     roots += [str(data_path(room)) for room in get_args(Room)]
@@ -100,11 +100,11 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     if policy.methods == ("noop",):
         return
     tree = policy.filesystem.tree
-    held = [location for location in directories() if not _changeable(location, tree.changes_host)]
+    held = [location for location in installed_directories() if not _changeable(location, tree.changes_host)]
     for path, why in _added():
         if _changeable(path, tree.changes_host) and not any(is_inside(path, location) for location in held):
             raise UsageError(f"{why}, which the sandbox can write: the next start would load code from there")
-    for location in (*directories(), *_executables()):
+    for location in (*installed_directories(), *_executables()):
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(location)))
         if granted or _changeable(location, tree.changes_host):
             raise UsageError(f"the policy lets {location} be written, and this program is loaded from there")
@@ -127,7 +127,9 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
 def _refuse_inside(rules: Iterable[PathRule]) -> None:
     """Raise UsageError for a grant inside a directory of packages: a later start may load what is there."""
     prefixes = {_absolute_path(path) for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
-    packages = [location for location in (*directories(), *_search_path()) if location not in prefixes]
+    packages = [
+        location for location in (*installed_directories(), *_search_path()) if location not in prefixes
+    ]
     holding = {os.path.realpath(location) for location in packages}
     for rule in rules:
         if rule.writable and not rule.private and not holding.isdisjoint(ancestors(rule.path)):
@@ -215,7 +217,7 @@ def _added() -> Iterator[tuple[str, str]]:
     if not sys.flags.safe_path and sys.path[:1] and not _is_invoke():
         path = _absolute_path(sys.path[0])
         yield path, f"Python was started so that it looks for modules in {path} (without -P)"
-    reserved = directories()
+    reserved = installed_directories()
     for path in _search_path():
         if path not in reserved:
             yield path, f"{path} is on the path of Python that runs this program"

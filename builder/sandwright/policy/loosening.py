@@ -74,7 +74,7 @@ def loosenings(
         *_rights(policy, allowed),
         *_git(policy, allowed),
         *_shims(policy, allowed),
-        *_network(policy, allowed),
+        *_network_loosenings(policy, allowed),
         *_variables(policy, allowed),
         *_paths(policy, allowed),
         *_limits(policy, allowed),
@@ -134,7 +134,7 @@ def _covers(limit: Shim, shim: Shim) -> bool:
     )
 
 
-def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+def _network_loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
     others = [each.network for each in allowed]
     if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
         yield Loosening("uses the host's network")

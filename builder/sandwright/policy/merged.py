@@ -121,7 +121,7 @@ class MergedPolicy:
                 path = spelling.expand_path(text, facts.variables)
             except ValueError:
                 continue  # resolving the policy says so, with its place
-            if path == spelling.plain(path):
+            if path == spelling.plain_spelling(path):
                 yield path, source
 
     def check_facts(self, facts: HostFacts) -> None:

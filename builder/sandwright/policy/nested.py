@@ -95,7 +95,7 @@ def _protected_names(settings: MergedSettings) -> list[Sourced[str]]:
     return [item for item in settings.items("filesystem.protect") if item.source.layer != "built-in"]
 
 
-def protections(
+def nested_protections(
     settings: MergedSettings, found: Iterable[str], excepted: Collection[tuple[str, int]]
 ) -> Iterator[Protection]:
     """What protects the paths of `existing_protected`, but for `excepted`: paths with the rank of the lifter.

@@ -94,6 +94,6 @@ def _unique_directories(
 def account_home(facts: HostFacts) -> str:
     """The home that the account has, where HOME is another."""
     home = user_dirs.account_home()
-    if not home.startswith("/") or home == "/" or home != spelling.plain(home):
+    if not home.startswith("/") or home == "/" or home != spelling.plain_spelling(home):
         return ""
     return home if follow(home, facts)[0] != follow(facts.home, facts)[0] else ""

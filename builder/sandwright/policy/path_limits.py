@@ -53,10 +53,10 @@ def check_sockets(
     if name not in floor.lists:
         return
     quiet = PathResolver(resolver.facts, Faults())
-    limits = {placed[0] for placed in map(quiet.canonical_path, floor.items(name)) if placed}
+    limits = {target[0] for target in map(quiet.canonical_path, floor.items(name)) if target}
     for item in settings.items(name):
-        placed = quiet.canonical_path(item)
-        if placed and placed[0] not in limits:
+        target = quiet.canonical_path(item)
+        if target and target[0] not in limits:
             faults.add(item.source, f"{item.value} is not in the floor's {name} ({floor.given[name]})")
 
 

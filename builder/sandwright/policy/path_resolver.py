@@ -86,27 +86,27 @@ class PathResolver:
             self._faults.add(text.source, str(error))
             return None
         try:
-            placed, links = canonical_with_links(path, self.facts) if lenient else self._follow_links(path)
+            target, links = canonical_with_links(path, self.facts) if lenient else self._follow_links(path)
         except ValueError as error:
             self._faults.add(text.source, str(error))
             return None
-        if spelling.has_undecodable_bytes(placed):
-            self._faults.add(text.source, f"leads to {placed!r}, which is not valid UTF-8")
+        if spelling.has_undecodable_bytes(target):
+            self._faults.add(text.source, f"leads to {target!r}, which is not valid UTF-8")
             return None
-        return placed, links
+        return target, links
 
     def _follow_links(self, path: str) -> tuple[str, tuple[str, ...]]:
-        placed, links = follow(path, self.facts)
-        return placed, tuple(where for where, _ in links)
+        target, links = follow(path, self.facts)
+        return target, tuple(where for where, _ in links)
 
     def rule(
         self, text: Sourced[str], kind: PathKind, origin: Origin = "listed", why: str = ""
     ) -> PathRule | None:
         """The rule that a spelled path makes; None, with a fault, when it can't be placed."""
-        placed = self.canonical_path(text, lenient=kind == "deny" or text.source == BUILT_IN)
-        if placed is None:
+        target = self.canonical_path(text, lenient=kind == "deny" or text.source == BUILT_IN)
+        if target is None:
             return None
-        return PathRule(placed[0], kind, origin, text.source, text.value, why, placed[1])
+        return PathRule(target[0], kind, origin, text.source, text.value, why, target[1])
 
     def listed(self, settings: MergedSettings) -> Iterator[PathRule]:
         """The rules that a policy lists. `/` as a writable path is a fault."""
@@ -189,9 +189,9 @@ class PathResolver:
     def unprotected(self, settings: MergedSettings) -> Iterator[Unprotected]:
         """The exceptions that a policy makes."""
         for item in settings.items("filesystem.unprotect"):
-            placed = self.canonical_path(Sourced(item.value.path, item.source))
-            if placed is not None:
-                yield Unprotected(placed[0], item.value.reason, item.source, item.value.path, placed[1])
+            target = self.canonical_path(Sourced(item.value.path, item.source))
+            if target is not None:
+                yield Unprotected(target[0], item.value.reason, item.source, item.value.path, target[1])
 
     def _builtin_rules(self, paths: Mapping[str, str], kind: PathKind, origin: Origin) -> Iterator[PathRule]:
         for path, why in paths.items():
@@ -283,13 +283,13 @@ def protections(
             git_protection.bare_protection(
                 _git_relative_names(remaining), project, facts, excepted=excepted, rules=rules
             ),
-            *git_protection.protections(_git_relative_names(remaining), facts, excepted),
+            *git_protection.git_protections(_git_relative_names(remaining), facts, excepted),
         ]
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)
         found += [each for each in made if each.names and each.roots]
     lifted = [(each.path, each.source.rank) for each in exceptions]
-    return (*found, *nested.protections(settings, facts.autorun, lifted))
+    return (*found, *nested.nested_protections(settings, facts.autorun, lifted))
 
 
 def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettings) -> Iterator[Sourced[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 
+from sandwright.nested import reversed_components
 from sandwright.policy.facts import FIRMLINKS, HostFacts
 
 MAX_LINKS = 40
@@ -24,7 +25,7 @@ def canonical(path: str, facts: HostFacts) -> str:
 
 def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The canonical form of a path, and each link on the way: where it is (canonical) and its text."""
-    pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    pending = reversed_components(path)
     current = ""
     links: list[tuple[str, str]] = []
     while pending:
@@ -40,7 +41,7 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
         links.append((candidate, target))
         if len(links) > MAX_LINKS:
             raise ValueError(f"{path} leads through more than {MAX_LINKS} links")
-        pending += [step for step in reversed(target.split("/")) if step not in ("", ".")]
+        pending += reversed_components(target)
         current = "" if target.startswith("/") else current
     return current or "/", tuple(links)
 

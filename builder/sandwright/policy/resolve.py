@@ -65,11 +65,11 @@ def resolve(
     resolver = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, resolver)
     filesystem = _filesystem(settings, resolver, faults, [*files, *taken])
-    network = _network(settings, resolver, filesystem.tree, faults)
+    network = _resolve_network(settings, resolver, filesystem.tree, faults)
     if floor is not None:
         check_paths(floor, filesystem, resolver, faults)
         check_sockets(floor, settings, resolver, faults)
-    environment = _environment(settings, facts, secrets)
+    environment = _resolve_environment(settings, facts, secrets)
     faults.raise_any()
     return ResolvedPolicy(
         methods=_method_choice(settings),
@@ -139,7 +139,7 @@ def _filesystem(
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):
-        git_protection.check(facts, before, tree)
+        git_protection.check_git_protection(facts, before, tree)
     granted = [
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud", "git")
     ]
@@ -203,7 +203,9 @@ def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
-def _network(settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults) -> Network:
+def _resolve_network(
+    settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults
+) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
         rule = resolver.rule(text, "read")
@@ -240,14 +242,16 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
     seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
     name: str = seccomp.value
     taken: tuple[str, ...] = ()
-    placed = resolver.canonical_path(seccomp) if name.startswith(("/", "~", "$")) else None
-    if placed:
+    resolved_file = resolver.canonical_path(seccomp) if name.startswith(("/", "~", "$")) else None
+    if resolved_file:
         taken = (spelling.expand_path(name, resolver.facts.variables),)
-        name = placed[0]
+        name = resolved_file[0]
     return Process(sandbox_root=bool(settings.value("process.sandbox_root")), seccomp=name), taken
 
 
-def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]) -> EnvironmentRules:
+def _resolve_environment(
+    settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]
+) -> EnvironmentRules:
     entries = settings.entries.get("environment.set", {})
     variables = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
     return EnvironmentRules(

@@ -94,7 +94,7 @@ class PathRules:
     ) -> None:
         """`key` gives equal text for names that are the same file."""
         self._key = key
-        self._rule_tree = _rule_tree(rules, key)
+        self._tree = _rule_tree(rules, key)
         self._startup = _rule_tree(startup, key)
         self._protections = [_Guard(protection, key) for protection in protections]
         self._answers: dict[str, tuple[PathRule, ...]] = {}
@@ -115,9 +115,7 @@ class PathRules:
 
     def _matching_rules(self, path: str) -> tuple[PathRule, ...]:
         found = [
-            (depth, rule)
-            for depth, rules in self._rule_tree.prefixes(path)
-            for rule in _strongest_last(rules)
+            (depth, rule) for depth, rules in self._tree.prefixes(path) for rule in _strongest_last(rules)
         ]
         found.reverse()
         rules = tuple(rule for _, rule in found)
@@ -147,7 +145,7 @@ class PathRules:
 
     def at(self, path: str) -> list[PathRule]:
         """The rules for exactly this path, protected names excepted."""
-        return self._rule_tree.at(path)
+        return self._tree.at(path)
 
     def _protecting_rules(self, path: str, depth: int) -> tuple[PathRule, ...]:
         for guard in self._protections:

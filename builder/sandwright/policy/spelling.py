@@ -52,7 +52,7 @@ def checked_path(text: str) -> str:
 
     What depends on the host (values of variables, lengths after expansion) is checked by `expand_path`.
     """
-    pieces = parsed(text)
+    pieces = parse_spelling(text)
     first = pieces[0]
     if isinstance(first, str) and not first.startswith("/"):
         hint = _relative_hint(first)
@@ -66,7 +66,7 @@ def checked_path(text: str) -> str:
     return text
 
 
-def parsed(text: str) -> tuple[str | Variable, ...]:
+def parse_spelling(text: str) -> tuple[str | Variable, ...]:
     """The pieces of a path as it is written: text and variables. Raise ValueError for faults of spelling."""
     _refuse_impossible(text)
     if text == "~" or text.startswith("~/"):
@@ -89,7 +89,7 @@ def expand_path(text: str, values: Mapping[str, str]) -> str:
     `values` holds the variables. Raise ValueError for one that is missing or no absolute path, for `..`, and
     for a path longer than a system takes.
     """
-    pieces = parsed(text)
+    pieces = parse_spelling(text)
     path = "".join(piece if isinstance(piece, str) else _variable_value(piece, values) for piece in pieces)
     if not path.startswith("/"):
         name = next((each.name for each in pieces if isinstance(each, Variable)), "")
@@ -128,7 +128,7 @@ def checked_text(text: str) -> str:
     return text
 
 
-def plain(text: str) -> str:
+def plain_spelling(text: str) -> str:
     """The one spelling of an absolute path without variables; empty when it is no such path."""
     try:
         return _normalize(text) if text.startswith("/") else ""

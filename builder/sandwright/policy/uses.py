@@ -78,9 +78,9 @@ def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple
     refused: list[str] = []
     gone = left_out(policy, declaration)
     for use in uses(policy):
-        unkept = gone.get(use.feature.removeprefix("resources."))
-        if unkept and use.feature.startswith("resources."):
-            findings.append(RenderFinding("left-out", method, use, unkept))
+        why_left_out = gone.get(use.feature.removeprefix("resources."))
+        if why_left_out and use.feature.startswith("resources."):
+            findings.append(RenderFinding("left-out", method, use, why_left_out))
             continue
         support = declaration.of(use.feature)
         if support.level in ("stricter", "partly"):

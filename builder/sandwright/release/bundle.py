@@ -56,7 +56,7 @@ class Envelope:
     material: Mapping[str, Any]
 
 
-def write(payload: bytes, signature: bytes, hint: str) -> bytes:
+def write_bundle(payload: bytes, signature: bytes, hint: str) -> bytes:
     """The bundle of a statement that a key signed; `hint` is how others find the key."""
     signatures = [{"sig": _base64(signature)}]
     envelope = {"payload": _base64(payload), "payloadType": PAYLOAD_TYPE, "signatures": signatures}
@@ -64,7 +64,7 @@ def write(payload: bytes, signature: bytes, hint: str) -> bytes:
     return canonical({"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope})
 
 
-def read(bundle: bytes, where: str) -> Envelope:
+def read_bundle(bundle: bytes, where: str) -> Envelope:
     """What is in a bundle, unproved. Raise ArchiveRefused, which begins with `where`, for what is none."""
     document = parse_json(bundle, where, fields.BUNDLE)
     if document.get("mediaType") != BUNDLE:

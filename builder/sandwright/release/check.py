@@ -25,7 +25,7 @@ from sandwright.release import evidence, provenance, sources, statement
 from sandwright.release.attach import LARGEST_BUNDLE, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
-from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
+from sandwright.release.listed import MEDIA_TYPES, check_listing, read_sbom
 from sandwright.release.provenance import Byproduct, Provenance
 from sandwright.release.pulled import PulledLayout
 from sandwright.release.rebuild import rebuild
@@ -177,7 +177,7 @@ class _Check:
             where = f"{self._name}: provenance of {self._root.digest}"
             if set(each.subjects) != self._known_digests:
                 raise IntegrityError(f"{where}: it is about other manifests too, or not about all")
-            made.append(provenance.read(each, self._root.digest, where))
+            made.append(provenance.read_provenance(each, self._root.digest, where))
             if made[-1].parameters.image != self._image:
                 raise IntegrityError(f"{where}: it is about image {made[-1].parameters.image}")
         self._found = [_Found(each, self._fetched(each)) for each in made]
@@ -200,14 +200,14 @@ class _Check:
         for number, found in enumerate(self._found):
             raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)
             lock, _ = found.one(LOCK_TYPE, self._root.digest, self._name)
-            published = sources.decode(raw, lock, where)
+            published = sources.decode_sources(raw, lock, where)
             directory = self._scratch / f"sources-{number}"
-            sources.write(published, directory)
+            sources.write_sources(published, directory)
             parameters = found.made.parameters
             catalogue = load_catalogue(directory)
             if parameters.image not in catalogue:
                 raise ArchiveRefused(f"{where}: no definition of {parameters.image} is in them")
-            locked = sources.locked(catalogue, parameters.image)
+            locked = sources.lock_of_image(catalogue, parameters.image)
             _compare_digests(
                 provenance.materials(published, locked, parameters.platforms), found.made.dependencies, where
             )
@@ -225,7 +225,7 @@ class _Check:
                 locked = lock.packages(platform) if isinstance(lock, Lock) else None
                 for kind in FORMATS:
                     raw, where = found.one(MEDIA_TYPES[kind], digest, self._name)
-                    check(read_sbom(raw, kind, where), contents.files, digest, locked, where)
+                    check_listing(read_sbom(raw, kind, where), contents.files, digest, locked, where)
             counts.append(f"{len(contents.files)} files of {platform}")
         return f"{', '.join(counts)}, as {' and '.join(FORMATS)} list them"
 
@@ -270,7 +270,7 @@ class _Check:
             try:
                 bundle = fetch(self._repository, each.content, where, most=LARGEST_BUNDLE)
                 payload = self._verifier.opened(bundle, where)
-                signed_statement = statement.decode(payload, where)
+                signed_statement = statement.decode_statement(payload, where)
             except (NotSigned, ArchiveRefused, NotFound) as error:
                 reasons.append(str(error))
                 continue

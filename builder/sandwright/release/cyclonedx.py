@@ -15,7 +15,7 @@ MEDIA_TYPE = "application/vnd.cyclonedx+json"
 _OURS = "dev.sandwright:"
 
 
-def write(inventory: Inventory) -> bytes:
+def write_cyclonedx(inventory: Inventory) -> bytes:
     """The document. The same inventory gives the same bytes."""
     packages = [_component(inventory, each) for each in inventory.packages]
     loose = [_file_component(inventory, path) for path in inventory.unowned]

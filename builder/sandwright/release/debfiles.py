@@ -50,7 +50,7 @@ def deb_files(
 
     def files(package: LockedPackage) -> DebFiles:
         cached = _cache_path(cache, package.sha256)
-        found = _read_cached(cached)
+        found = _read_listing(cached)
         if found is None:
             found = _from_package(package, paths[package.sha256])
             with disk_errors(cached):
@@ -65,7 +65,7 @@ def deb_files(
 
 def is_kept(package: LockedPackage, cache: Cache) -> bool:
     """Whether it is known what a package brings, so that the package itself is not needed."""
-    return _read_cached(_cache_path(cache, package.sha256)) is not None
+    return _read_listing(_cache_path(cache, package.sha256)) is not None
 
 
 def _from_package(package: LockedPackage, path: Path) -> DebFiles:
@@ -96,7 +96,7 @@ def _encode(found: DebFiles) -> bytes:
     return f"{sha256(body.encode())}\n{body}\n".encode()
 
 
-def _read_cached(path: Path) -> DebFiles | None:
+def _read_listing(path: Path) -> DebFiles | None:
     """What was kept; None where nothing was, or not whole."""
     try:
         total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")

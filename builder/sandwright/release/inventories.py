@@ -16,7 +16,7 @@ from sandwright.outputs import disk_errors
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
-from sandwright.release.listed import SUFFIXES, WRITERS, check, read_sbom
+from sandwright.release.listed import SUFFIXES, WRITERS, check_listing, read_sbom
 from sandwright.release.sbom import FORMATS, Format, take_inventory
 from sandwright.rootfs.descriptor import canonical
 from sandwright.rootfs.images.source import open_image
@@ -70,7 +70,7 @@ def check_sbom(
     image = open_image(existing.path, platform=platform)
     contents = read_contents(image)
     locked = None if lock is None else lock.packages(platform)
-    check(read_sbom(raw, kind, where), contents.files, image.digest, locked, where)
+    check_listing(read_sbom(raw, kind, where), contents.files, image.digest, locked, where)
     return len(contents.files)
 
 

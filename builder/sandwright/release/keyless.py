@@ -46,7 +46,7 @@ class Identity:
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if they have signed it; see `Verifier`."""
-        if "certificate" not in form.read(bundle, where).material:
+        if "certificate" not in form.read_bundle(bundle, where).material:
             raise NotSigned(f"{where}: not signed by {self}, but by a key")
         try:
             policy = Policy(identity=self.subject, issuer=self.issuer)

@@ -39,7 +39,7 @@ def read_sbom(raw: bytes, kind: Format, where: str) -> ParsedSbom:
         raise ArchiveRefused(f"{where}: not an SBOM as sandwright writes them: {error!r}") from None
 
 
-def compare(
+def compare_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
@@ -54,7 +54,7 @@ def compare(
     return [*lines[:MOST_DIFFERENCES], f"and {more} more"] if more > 0 else lines
 
 
-def check(
+def check_listing(
     listed: ParsedSbom,
     files: Mapping[bytes, LayeredFile],
     digest: str,
@@ -62,7 +62,7 @@ def check(
     where: str,
 ) -> None:
     """Raise IntegrityError with the differences, if there are any."""
-    lines = compare(listed, files, digest, locked)
+    lines = compare_listing(listed, files, digest, locked)
     if lines:
         raise IntegrityError(f"{where}: not what the image holds:\n  " + "\n  ".join(lines))
 
@@ -143,5 +143,5 @@ def _distinct(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 MEDIA_TYPES: Mapping[Format, str] = {"cyclonedx": cyclonedx.MEDIA_TYPE, "spdx": spdx.MEDIA_TYPE}
-WRITERS = {"cyclonedx": cyclonedx.write, "spdx": spdx.write}
+WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
 SUFFIXES: Mapping[Format, str] = {"cyclonedx": "cdx.json", "spdx": "spdx.json"}

@@ -76,7 +76,7 @@ def algorithms(locked: Sequence[lock.LockedPackage]) -> tuple[str, ...]:
     return ("sha256", "sha1") if locked else ("sha256", "sha1", "md5")
 
 
-def system(tree: FileTree) -> tuple[str, str]:
+def distribution_of(tree: FileTree) -> tuple[str, str]:
     """The distribution and its version, as os-release(5) says it; empty where it doesn't."""
     raw = next((each for path in _RELEASES if (each := tree.content(path)) is not None), b"")
     fields = dict(line.partition("=")[::2] for line in raw.decode("utf-8", "replace").splitlines())

@@ -23,7 +23,7 @@ from sandwright.registry.repository import Repository
 from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached_documents, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier, has_keyid
 from sandwright.release.cosign import MissingEvidence, missing_evidence, sign
-from sandwright.release.provenance import sha256
+from sandwright.release.provenance import sha256_digest
 from sandwright.release.signing import SigningKey
 from sandwright.release.subject import DOCUMENT_TYPES, Release, ReleaseDocument, ReleaseStatement
 from sandwright.rootfs.descriptor import Descriptor
@@ -202,7 +202,7 @@ def _missing_blobs(repository: Repository, release: Release) -> Iterator[Descrip
 
 
 def _has_document(there: Sequence[AttachedDocument], document: ReleaseDocument) -> AttachedDocument | None:
-    key = (document.artifact_type, document.subject.digest, sha256(document.content))
+    key = (document.artifact_type, document.subject.digest, sha256_digest(document.content))
     return next(
         (each for each in there if (each.artifact_type, each.subject, each.content.digest) == key), None
     )

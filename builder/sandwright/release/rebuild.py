@@ -41,7 +41,7 @@ def rebuild(
     chosen = [each for each in made.parameters.platforms if not platforms or each in platforms]
     with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as directory:
         images, output = Path(directory, "images"), Path(directory, "build")
-        sources.write(written, images)
+        sources.write_sources(written, images)
         (built,) = (
             each
             for each in build_images(

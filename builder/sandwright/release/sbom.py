@@ -15,7 +15,7 @@ from typing import Literal
 from sandwright.image import lock
 from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.debfiles import DebFiles
-from sandwright.release.packages import Package, algorithms, find_packages, needs_content, system
+from sandwright.release.packages import Package, algorithms, distribution_of, find_packages, needs_content
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
 
@@ -84,7 +84,7 @@ def inventory_of(
         f"{image.platform.os}/{image.platform.architecture}",
         image.digest,
         str(image.config.get("created") or "1970-01-01T00:00:00Z"),
-        system(contents.tree),
+        distribution_of(contents.tree),
         tuple(packages),
         contents.files,
         tuple(path for path in contents.files if path not in owned),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sandwright.environment import KEY_PASSWORD
 from sandwright.errors import HostError, ToolMissing, UsageError
-from sandwright.release.bundle import Envelope, NotSigned, read, signed, write
+from sandwright.release.bundle import Envelope, NotSigned, read_bundle, signed, write_bundle
 
 try:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
@@ -62,7 +62,7 @@ class PublicKey:
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if the key has signed it; see `Verifier`."""
-        envelope = read(bundle, where)
+        envelope = read_bundle(bundle, where)
         if not self.has_signed(signed(envelope.payload), envelope.signature):
             raise NotSigned(f"{where}: not signed by {self}{_describe_key(envelope)}")
         return envelope.payload
@@ -85,7 +85,7 @@ class SigningKey:
 
     def sign(self, payload: bytes) -> bytes:
         """A bundle with a statement, signed. Raise HostError when the key service refuses."""
-        bundle = write(payload, self.sign_bytes(signed(payload)), self.verifier.hint)
+        bundle = write_bundle(payload, self.sign_bytes(signed(payload)), self.verifier.hint)
         self.verifier.opened(bundle, self.verifier.source)  # the public key is the one that goes with it
         return bundle
 

@@ -47,7 +47,7 @@ class Sources:
         return {path: content for path, content in sorted(self.files.items()) if path != self.lock_path}
 
 
-def collect(catalogue: Mapping[str, ImageDefinition], name: str) -> Sources:
+def collect_sources(catalogue: Mapping[str, ImageDefinition], name: str) -> Sources:
     """The sources of an image. Raise HostError for a file that can't be read."""
     files: dict[str, bytes] = {}
     definition = catalogue[name]
@@ -62,13 +62,13 @@ def collect(catalogue: Mapping[str, ImageDefinition], name: str) -> Sources:
     return Sources(name, files, lock_path)
 
 
-def encode(sources: Sources) -> bytes:
+def encode_sources(sources: Sources) -> bytes:
     """All but the lock, as one document."""
     files = {path: base64.b64encode(content).decode() for path, content in sources.written.items()}
     return canonical({"schema": SCHEMA, "image": sources.image, "files": files, "lock": sources.lock_path})
 
 
-def decode(raw: bytes, lock: bytes, where: str) -> Sources:
+def decode_sources(raw: bytes, lock: bytes, where: str) -> Sources:
     """Read them back. Raise ArchiveRefused, which begins with `where`, for what can't be sources."""
     document = parse_json(raw, where, OURS)
     if document.get("schema") != SCHEMA or not isinstance(document.get("image"), str):
@@ -83,7 +83,7 @@ def decode(raw: bytes, lock: bytes, where: str) -> Sources:
     return Sources(document["image"], {**files, lock_path: lock}, lock_path)
 
 
-def write(sources: Sources, directory: Path) -> None:
+def write_sources(sources: Sources, directory: Path) -> None:
     """Write them into an empty directory. Raise HostError when that fails."""
     with disk_errors(directory):
         for path, content in sources.files.items():
@@ -92,7 +92,7 @@ def write(sources: Sources, directory: Path) -> None:
             target.write_bytes(content)
 
 
-def locked(catalogue: Mapping[str, ImageDefinition], name: str) -> Lock | BaseLock:
+def lock_of_image(catalogue: Mapping[str, ImageDefinition], name: str) -> Lock | BaseLock:
     """The lock that an image is made by: its own, or that of the base it ends on."""
     definition = catalogue[name]
     while definition.parent is not None:

@@ -17,7 +17,7 @@ NOTHING = "NOASSERTION"
 _DOCUMENT, _IMAGE = "SPDXRef-DOCUMENT", "SPDXRef-Image"
 
 
-def write(inventory: Inventory) -> bytes:
+def write_spdx(inventory: Inventory) -> bytes:
     """The document. The same inventory gives the same bytes."""
     ids = {path: f"SPDXRef-File-{number}" for number, path in enumerate(inventory.files, 1)}
     package_ids = [f"SPDXRef-Package-{number}" for number, _ in enumerate(inventory.packages, 1)]

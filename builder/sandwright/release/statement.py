@@ -32,7 +32,7 @@ class InTotoStatement:
     predicate: Mapping[str, Any]
 
 
-def encode(statement: InTotoStatement) -> bytes:
+def encode_statement(statement: InTotoStatement) -> bytes:
     """The statement's bytes."""
     return canonical(
         {
@@ -46,7 +46,7 @@ def encode(statement: InTotoStatement) -> bytes:
     )
 
 
-def decode(raw: bytes, where: str) -> InTotoStatement:
+def decode_statement(raw: bytes, where: str) -> InTotoStatement:
     """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
     document = parse_json(raw, where, STATEMENT)
     if document.get("_type") != _STATEMENT:
@@ -67,7 +67,7 @@ def resource(name: str, digest: str, **more: object) -> dict[str, Any]:
     return {"name": name, "digest": _digest_map(digest), **more}
 
 
-def digest_of(value: object, where: str) -> str:
+def resource_digest(value: object, where: str) -> str:
     """The SHA-256 of a resource descriptor, as `sha256:…`. Raise ArchiveRefused where it has none."""
     found = strings(mapping(value, where).get("digest"), f"{where}.digest").get("sha256")
     if found is None:

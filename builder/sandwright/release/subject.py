@@ -133,11 +133,11 @@ def prepare(
     seen = list(_evidence(subject, proof))
     packages = lock if isinstance(lock, Lock) else None
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
-    written = sources.collect(catalogue, name)
+    written = sources.collect_sources(catalogue, name)
     documents = [
         *_sboms(sboms, subject.manifests),
         ReleaseDocument("lock", LOCK_TYPE, written.lock, subject.root),
-        ReleaseDocument("sources", SOURCES_TYPE, sources.encode(written), subject.root),
+        ReleaseDocument("sources", SOURCES_TYPE, sources.encode_sources(written), subject.root),
         *seen,
     ]
     predicate = provenance.predicate(
@@ -195,9 +195,9 @@ def _release_statements(subject: _Subject, predicate: Mapping[str, Any]) -> Iter
         subject.root.digest: name,
         **{each.digest: f"{name} {platform}" for platform, each in manifests.items()},
     }
-    made = statement.encode(InTotoStatement(PROVENANCE, subjects, predicate))
+    made = statement.encode_statement(InTotoStatement(PROVENANCE, subjects, predicate))
     yield ReleaseStatement("provenance", PROVENANCE, made, (subject.root,))
-    signed = statement.encode(InTotoStatement(SIGNATURE, subjects, {}))
+    signed = statement.encode_statement(InTotoStatement(SIGNATURE, subjects, {}))
     yield ReleaseStatement("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
 
 

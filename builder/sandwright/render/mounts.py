@@ -119,11 +119,11 @@ class _Planning:
             self._states.add("/", "hidden")
             return
         if self._policy.filesystem.reads_all:
-            self._add_mount(Mount("/", "bind", source="/"), "readonly")
+            self._record_mount(Mount("/", "bind", source="/"), "readonly")
         else:
-            self._add_mount(Mount("/", "tmpfs"), "hidden")
-        self._add_mount(Mount("/proc", "proc", writable=True), "own")
-        self._add_mount(Mount("/dev", "dev", writable=True), "own")
+            self._record_mount(Mount("/", "tmpfs"), "hidden")
+        self._record_mount(Mount("/proc", "proc", writable=True), "own")
+        self._record_mount(Mount("/dev", "dev", writable=True), "own")
 
     def rules(self) -> Iterator[PathRule]:
         """The rule that decides at each path, parents first; else what is needed to start."""
@@ -164,11 +164,11 @@ class _Planning:
         ):
             return
         if target_state == "hidden":
-            self._add_mount(Mount(rule.path, "mask", entry=entry, rule=rule), "hidden")
+            self._record_mount(Mount(rule.path, "mask", entry=entry, rule=rule), "hidden")
         else:
             writable = target_state == "writable"
             mount = Mount(rule.path, "bind", writable, source=rule.path, entry=entry, rule=rule)
-            self._add_mount(mount, target_state)
+            self._record_mount(mount, target_state)
 
     def _place_own(self, rule: PathRule) -> None:
         """The private temporary directory; `/dev` and `/proc` are there already."""
@@ -177,7 +177,7 @@ class _Planning:
         elif self._state_at(rule.path) in ("readonly", "writable") and self._facts.kind(rule.path) is None:
             self.missing.append(rule)
         elif self._state_at(rule.path) != "own":
-            self._add_mount(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
+            self._record_mount(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
 
     def _hide_of_image(self, rule: PathRule) -> None:
         """Hide a denied path of the image, also by the name that the policy gives it."""
@@ -188,7 +188,7 @@ class _Planning:
             if not any(each is not None and each.of_image for each in above):
                 kind = self._facts.kind(rule.path)
                 entry: EntryKind = "directory" if kind == "directory" else "file"
-                self._add_mount(Mount(path, "mask", entry=entry, of_image=True, rule=rule), "hidden")
+                self._record_mount(Mount(path, "mask", entry=entry, of_image=True, rule=rule), "hidden")
 
     def settle(self) -> None:
         """Make a directory of each hidden path of the image in which something is mounted."""
@@ -218,18 +218,18 @@ class _Planning:
             if entry not in (None, "symlink") and self._state_at(path) != "hidden":
                 for target in [each for each in self.mounts if each.startswith(f"{path}/")]:
                     del self.mounts[target]
-                self._add_mount(Mount(path, "mask", entry=entry), "hidden")
+                self._record_mount(Mount(path, "mask", entry=entry), "hidden")
 
     def place_sockets(self) -> None:
         """Bring in the sockets that may be connected to, and hide those that may not and would be seen."""
         allowed = self._policy.network.unix_sockets
         for path in allowed:
             if self._facts.kind(path) == "socket" and self._state_at(path) in ("hidden", "own"):
-                self._add_mount(Mount(path, "bind", source=path, entry="socket"), "readonly")
+                self._record_mount(Mount(path, "bind", source=path, entry="socket"), "readonly")
         for path in self._facts.sockets:
             visible = self._state_at(path) in ("readonly", "writable")
             if path not in allowed and visible and self._facts.kind(path) == "socket":
-                self._add_mount(Mount(path, "mask", entry="socket"), "hidden")
+                self._record_mount(Mount(path, "mask", entry="socket"), "hidden")
 
     def hide_unsearchable(self) -> None:
         """Hide a directory that can't be passed as a whole, as nothing can be mounted on what is in it.
@@ -246,7 +246,7 @@ class _Planning:
                 for each in inner:
                     del self.mounts[each.target]
                 if self._state_at(above[-1]) != "hidden":
-                    self._add_mount(Mount(above[-1], "mask", rule=mask.rule), "hidden")
+                    self._record_mount(Mount(above[-1], "mask", rule=mask.rule), "hidden")
 
     def place_links(self) -> None:
         """Give an empty root the links by which programs know the paths that are brought in."""
@@ -266,7 +266,7 @@ class _Planning:
         for path, rule in files_in_the_way(self._policy).items():
             entry = self._facts.kind(path)
             if entry is not None and self._state_at(path) == "writable":
-                self._add_mount(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
+                self._record_mount(Mount(path, "bind", source=path, entry=entry, rule=rule), "readonly")
 
     def hold_main_index(self) -> None:
         """Keep a run in a linked work tree from writing the main work tree's index.
@@ -280,7 +280,7 @@ class _Planning:
             if self._facts.kind(path) == "file" and self._state_at(path) == "writable":
                 rule = self._policy.filesystem.tree.deciding(path)[0]
                 mount = Mount(path, "bind", source=path, entry="file", replaced=True, rule=rule)
-                self._add_mount(mount, "readonly")
+                self._record_mount(mount, "readonly")
 
     def hold_repositories(self) -> tuple[str, ...]:
         """Make a mount of each of Git's directories that may be written.
@@ -311,7 +311,7 @@ class _Planning:
         """What must lie in the project while the sandbox runs."""
         return placeholders(self._policy, lambda directory: self._state_at(directory) == "writable")
 
-    def _add_mount(self, mount: Mount, state: _State) -> None:
+    def _record_mount(self, mount: Mount, state: _State) -> None:
         self.mounts[mount.target] = mount
         self._states.add(mount.target, state)
 

@@ -27,7 +27,7 @@ def proxy_environment(
     replaced later.
     """
     fixed = policy_set or {}
-    found = {name: value for name, value in _proxy_variables(host, port).items() if name not in fixed}
+    found = {name: value for name, value in _variables_for_proxy(host, port).items() if name not in fixed}
     if "JAVA_TOOL_OPTIONS" in fixed:
         found["JAVA_TOOL_OPTIONS"] = f"{fixed['JAVA_TOOL_OPTIONS']} {_java(host, port)}"
     return found
@@ -41,7 +41,7 @@ def sandbox_environment(policy: ResolvedPolicy) -> dict[str, str]:
     )
 
 
-def _proxy_variables(host: str, port: int | str) -> dict[str, str]:
+def _variables_for_proxy(host: str, port: int | str) -> dict[str, str]:
     url = f"http://{host}:{port}"
     return {
         # curl(1): http_proxy only in lower case, since a CGI sets HTTP_PROXY of a header (CVE-2016-5385);

@@ -43,9 +43,9 @@ def variables(
 
 def _assigned(name: str, value: Value) -> str:
     if value is None or isinstance(value, bool):
-        return f"sw_{_check_name(name)}={'yes' if value else ''}\n"
+        return f"sw_{_check_variable_name(name)}={'yes' if value else ''}\n"
     if isinstance(value, str | int):
-        return f"sw_{_check_name(name)}={quote_shell(value)}\n"
+        return f"sw_{_check_variable_name(name)}={quote_shell(value)}\n"
     return _function(name, [" \\\n        ".join(['"$@"', *map(quote_shell, value)])])
 
 
@@ -55,10 +55,10 @@ def _repeat_command(name: str, rows: Iterable[Sequence[str]]) -> str:
 
 def _function(name: str, lines: Sequence[str]) -> str:
     body = "".join(f"    {line}\n" for line in lines)
-    return f"{_check_name(name)}() {{\n{body}}}\n"
+    return f"{_check_variable_name(name)}() {{\n{body}}}\n"
 
 
-def _check_name(name: str) -> str:
+def _check_variable_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise RenderError(f"{name!r} is no name of a variable")
     return name

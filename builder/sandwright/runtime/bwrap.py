@@ -111,7 +111,7 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
         bwrap.hostname(config["hostname"])
     bwrap.bind(root["path"], "/", writable=not root.get("readonly"))
     for mount in config.get("mounts", ()):
-        _add_mount(mount, bwrap)
+        _translate_mount(mount, bwrap)
     if root.get("readonly"):
         bwrap.remount_read_only("/")
     variables = (each.partition("=") for each in run.get("env", ()))
@@ -119,7 +119,7 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
     return bwrap.chdir(run.get("cwd", "/")).command(run["args"]).words
 
 
-def _add_mount(mount: Mapping[str, Any], bwrap: BwrapArguments) -> None:
+def _translate_mount(mount: Mapping[str, Any], bwrap: BwrapArguments) -> None:
     destination, options = mount["destination"], mount.get("options", ())
     if destination == "/dev":
         bwrap.dev(destination)

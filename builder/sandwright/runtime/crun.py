@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Variant
-from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
+from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain_words
 
 _WITHOUT_CGROUP2 = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
 _UNIFIED = Path("/sys/fs/cgroup/unified")
@@ -28,7 +28,7 @@ def _crun_variants(host: MachineFacts) -> Sequence[Variant]:
 
 def _wrap(variant: Variant, words: Sequence[str]) -> Sequence[str]:
     if variant.note != _WITHOUT_CGROUP2:
-        return plain(variant, words)
+        return plain_words(variant, words)
     own_mounts = ("unshare", "--mount", "--propagation", "private")
     return (*own_mounts, "sh", "-c", _SCRIPT, "sh", str(_UNIFIED), *words)
 

@@ -126,7 +126,7 @@ ROOTLESS = Variant("without root, with one id mapped", only_root=True)
 """How runc and crun start for a user who is not root. They need their container's root to be that user."""
 
 
-def plain(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001
+def plain_words(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001
     """The runtime's own words, as they are."""
     return words
 

@@ -31,7 +31,7 @@ def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     removed.
     """
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-    record = _records_directory() / directory.name
+    record = _scratch_records() / directory.name
     try:
         # Others must be able to pass: the sandbox's user looks its root up through it.
         directory.chmod(0o711)
@@ -54,17 +54,17 @@ def state_directory(scratch: Path) -> Path:
 
     A sandbox may share the directory of temporary files, and so it is not there.
     """
-    return _records_directory() / f"{scratch.parent.name}.{scratch.name}"
+    return _scratch_records() / f"{scratch.parent.name}.{scratch.name}"
 
 
 def forget(directory: Path) -> None:
     """Remove the record of a scratch directory, and the states of runtimes in it."""
-    for state in _records_directory().glob(f"{directory.name}.*"):
+    for state in _scratch_records().glob(f"{directory.name}.*"):
         shutil.rmtree(state, ignore_errors=True)
-    (_records_directory() / directory.name).unlink(missing_ok=True)
+    (_scratch_records() / directory.name).unlink(missing_ok=True)
 
 
-def _records_directory() -> Path:
+def _scratch_records() -> Path:
     user_dirs.private(user_dirs.runtime())
     return Path(user_dirs.private(f"{user_dirs.runtime()}/{RECORDS}"))
 
@@ -77,7 +77,7 @@ def _directory_identity(directory: Path) -> bytes:
 
 def stale_directories() -> list[Path]:
     """Directories of ours whose owner was killed. They may still be in use by what it had started."""
-    records = [record for record in sorted(_records_directory().iterdir()) if record.is_file()]
+    records = [record for record in sorted(_scratch_records().iterdir()) if record.is_file()]
     return [directory for record in records if (directory := _stale(record)) is not None]
 
 

@@ -93,9 +93,9 @@ class SeccompAnswer:
             "arguments": list(decision.call.arguments),
             "stage": decision.stage.value,
             "reason": self._stage_reason(),
-            "rule": _rule_json(self.file, rule) if rule else None,
+            "rule": _seccomp_rule_json(self.file, rule) if rule else None,
             "overlapping": [
-                _rule_json(self.file, other) | _action_json(other.action) for other in decision.others
+                _seccomp_rule_json(self.file, other) | _action_json(other.action) for other in decision.others
             ],
             "unsure": decision.unsure,
             "runc": _action_json(decision.runc) if decision.runc else None,
@@ -217,7 +217,7 @@ def _rule_location(file: str, rule: SeccompRule) -> str:
     return f"{file}:{line}:{column}: {field_name(rule.path)}"
 
 
-def _rule_json(file: str, rule: SeccompRule) -> dict[str, Any]:
+def _seccomp_rule_json(file: str, rule: SeccompRule) -> dict[str, Any]:
     line, column = rule.position
     return {
         "file": file,

@@ -42,7 +42,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
 
 def rule_faults(profile: SeccompProfile) -> Iterator[SeccompFault]:
     """All of them, in no particular order."""
-    yield from _unknown_keys(profile)
+    yield from _lint_unknown_keys(profile)
     for rule in profile.rules:
         yield from _lint_names(rule, profile)
         yield from _lint_errno(rule, profile)
@@ -51,7 +51,7 @@ def rule_faults(profile: SeccompProfile) -> Iterator[SeccompFault]:
             yield _same_as_default(rule, profile)
 
 
-def _unknown_keys(profile: SeccompProfile) -> Iterator[SeccompFault]:
+def _lint_unknown_keys(profile: SeccompProfile) -> Iterator[SeccompFault]:
     source = profile.source
     if source is None:
         return
@@ -94,7 +94,10 @@ def _lint_names(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompF
 
 
 def _lint_errno(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
-    if _has_key(rule, profile, "errnoRet") and rule.action.kind not in (ActionKind.ERRNO, ActionKind.TRACE):
+    if _states_key(rule, profile, "errnoRet") and rule.action.kind not in (
+        ActionKind.ERRNO,
+        ActionKind.TRACE,
+    ):
         message = (
             f"errnoRet with {rule.action.kind.oci}: the specification forbids it and crun refuses the profile"
         )
@@ -178,7 +181,7 @@ def _looks_above(argument: ArgumentComparison) -> bool:
     return argument.operator is not ComparisonOperator.MASKED_EQ or argument.mask > U32
 
 
-def _has_key(rule: SeccompRule, profile: SeccompProfile, key: str) -> bool:
+def _states_key(rule: SeccompRule, profile: SeccompProfile, key: str) -> bool:
     return profile.source is not None and (*rule.path, key) in profile.source.key_marks
 
 

@@ -26,22 +26,23 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make(policy: MergedPolicy, project: str) -> bool:
+def make_persistent(policy: MergedPolicy, project: str) -> bool:
     """Make what is missing; give whether something was. Raise HostError for what can't be made."""
     found = missing(policy, project)
-    for root, path, is_file in _wanted(policy, project):
-        _make(root, path, is_file=is_file)
+    for root, path, is_file in _entries_to_make(policy, project):
+        _make_entry(root, path, is_file=is_file)
     return found and not missing(policy, project)
 
 
 def missing(policy: MergedPolicy, project: str) -> bool:
     """Whether something isn't there yet."""
     return any(
-        is_inside(path, root) and not os.path.lexists(path) for root, path, _ in _wanted(policy, project)
+        is_inside(path, root) and not os.path.lexists(path)
+        for root, path, _ in _entries_to_make(policy, project)
     )
 
 
-def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
+def _entries_to_make(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool]]:
     """Paths with the root that they are spelled with, and whether they are files."""
     values = persistent_directories(user_dirs.home(), project)
     for name, is_file in (("filesystem.write", False), ("filesystem.readonly", True)):
@@ -57,7 +58,7 @@ def _wanted(policy: MergedPolicy, project: str) -> Iterator[tuple[str, str, bool
                 yield values[root], path, is_file and bool(PurePosixPath(path).suffix)
 
 
-def _make(root: str, path: str, *, is_file: bool) -> None:
+def _make_entry(root: str, path: str, *, is_file: bool) -> None:
     if not is_inside(path, root):
         return
     *folders, last = path[len(root) + 1 :].split("/")

@@ -111,7 +111,7 @@ class InstallPackages:
         with progress.step("apt-get update"):
             updated = self._apt("update", minutes=10, check=False)
         if not updated:
-            notes.append(f"apt-get update failed: {_last_line(updated.stderr)}")
+            notes.append(f"apt-get update failed: {_last_output_line(updated.stderr)}")
         offered = _offered(self.packages)
         absent = [package for package in self.packages if package not in offered]
         if lost := [package for package in absent if package in self.needed]:
@@ -154,7 +154,7 @@ class RegisterEmulator:
                 _as_root(*self.as_root, *mount, timeout=_MINUTE)
             _as_root(*self.as_root, "update-binfmts", "--enable", name, timeout=_MINUTE)
         except (CommandFailed, HostError, ToolMissing) as error:
-            return [f"programs of {self.emulator.platform} won't run here: {_last_line(str(error))}"]
+            return [f"programs of {self.emulator.platform} won't run here: {_last_output_line(str(error))}"]
         if _registered(self.emulator):
             return []
         return [
@@ -232,6 +232,6 @@ def _registered(emulator: Emulator) -> bool:
     return collect_host().emulator(emulator.platform) is not None
 
 
-def _last_line(text: str) -> str:
+def _last_output_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else "it gave no reason"

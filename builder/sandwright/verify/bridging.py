@@ -22,7 +22,14 @@ from sandwright import process
 from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
-from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
+from sandwright.runtime.probe.protocol import (
+    NO_ANSWER,
+    Attempt,
+    ProbeAnswer,
+    attempt,
+    parse_answers,
+    requests,
+)
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
@@ -185,7 +192,11 @@ class _Talk:
                 continue
             more = os.read(source, 1 << 16)
             output += more
-            found = answers(output, len(attempts), word=word) if output.endswith(b"\n") or not more else found
+            found = (
+                parse_answers(output, len(attempts), word=word)
+                if output.endswith(b"\n") or not more
+                else found
+            )
             if not more:
                 await_end(self._poll)
                 break
@@ -212,7 +223,7 @@ def _host_side_outcome(case: Bridging, talk: _Talk) -> ProbeOutcome:
     control = case.needle in _read_if_file(Path(f"/proc/{talk.launcher}/environ"))
     why = "" if control or not talk.ended() else f"\n{UNANSWERED}{talk.ended()}"
     verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
-    return _outcome(
+    return _bridge_outcome(
         case,
         "outside",
         "neither token is in what the host keeps of the run: arguments, metadata, images, logs, files",
@@ -297,7 +308,7 @@ def _required(case: Bridging) -> ProbeOutcome:
     except CommandFailed as failed:
         status, message = failed.status or -1, failed.stderr
     refused = status == 125 and "the policy names shims, and" in message
-    return _outcome(
+    return _bridge_outcome(
         case,
         "required",
         "without a bridge the sandbox does not start",
@@ -308,7 +319,7 @@ def _required(case: Bridging) -> ProbeOutcome:
     )
 
 
-def _outcome(
+def _bridge_outcome(
     case: Bridging, name: str, about: str, verdict: Verdict, *, expected: str, observed: str, evidence: str
 ) -> ProbeOutcome:
     return ProbeOutcome(

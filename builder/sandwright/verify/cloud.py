@@ -47,7 +47,7 @@ class Home:
         return observe(moved, [str(self.path / name) for name in named])
 
 
-def home(fixture: Fixture) -> Home:
+def plant_home(fixture: Fixture) -> Home:
     """Plant it."""
     made = Home(fixture.root / "home", fixture.word)
     for name in (*ACCOUNTS, KEY, CLUSTER):

@@ -17,12 +17,12 @@ from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.session import persistent, preflights
-from sandwright.session.prepare import chosen, load, resolved_here
+from sandwright.session.prepare import choose_method, load_layers, resolved_here
 from sandwright.session.request import RunRequest
 from sandwright.verify import matrix
 from sandwright.verify.about import origin
 from sandwright.verify.page import page
-from sandwright.verify.report import PolicyReport, encode, junit
+from sandwright.verify.report import PolicyReport, encode_report, junit
 
 
 def verify_policy(
@@ -33,7 +33,7 @@ def verify_policy(
     With `work` also that real programs work. Raise what loading a policy raises, HostError where there is no
     probe for this platform, or none of the methods starts that a run without a policy's file takes.
     """
-    layers = load(request, LiveHost(), display_name=request.shown()).layers
+    layers = load_layers(request, LiveHost(), display_name=request.shown()).layers
 
     def here(
         more: Sequence[str],
@@ -42,7 +42,7 @@ def verify_policy(
     ) -> ResolvedPolicy:
         added = run_layer(more)
         whole = MergedPolicy.from_layers([*layers, *([added] if added else [])])
-        persistent.make(whole, str(project))
+        persistent.make_persistent(whole, str(project))
         return resolved_here(whole, request, LiveHost(), other=other, project=project)
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
@@ -69,7 +69,7 @@ def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[st
     host = collect_host()
     for name in policy.methods:
         for candidate in registry.method_candidates(name, policy):
-            if preflights.known(registry.backend(candidate), host).ready:
+            if preflights.cached_preflight(registry.backend(candidate), host).ready:
                 return (name if candidate == registry.variant_name(name, policy) else candidate,)
     return tuple(methods)
 
@@ -82,9 +82,9 @@ def with_fallbacks(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str,
         first, *others = (
             registry.method_candidates(name, policy) if name in registry.policy_names() else (name,)
         )
-        if not others or preflights.known(registry.backend(first), host).ready:
+        if not others or preflights.cached_preflight(registry.backend(first), host).ready:
             return name
-        ready = (each for each in others if preflights.known(registry.backend(each), host).ready)
+        ready = (each for each in others if preflights.cached_preflight(registry.backend(each), host).ready)
         return next(ready, name)
 
     return tuple(dict.fromkeys(map(one, methods)))
@@ -102,7 +102,7 @@ def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]
     Raise UsageError when none can be verified.
     """
     if not policy.methods and not request.has_policy():
-        return (chosen(policy, LiveHost(), proposed=True)[0].name,)
+        return (choose_method(policy, LiveHost(), proposed=True)[0].name,)
     found = tuple(name for name in policy.methods if matrix.is_verifiable(name))
     if not found:
         raise UsageError(
@@ -111,14 +111,14 @@ def _own_methods(policy: ResolvedPolicy, request: RunRequest) -> tuple[str, ...]
     return found
 
 
-def write(
+def write_reports(
     report: PolicyReport, *, json: str = "", junit: str = "", html: str = "", faults: Sequence[str]
 ) -> None:
     """Write the report's files, each whole or not at all; an empty name means none.
 
     `faults` are those by which the command ends, of which the page says the same.
     """
-    for name, make in ((json, encode), (junit, _junit), (html, lambda report: page(report, faults))):
+    for name, make in ((json, encode_report), (junit, _junit), (html, lambda report: page(report, faults))):
         if name:
             write_output(name, make(report))
 

@@ -27,7 +27,7 @@ from sandwright.launcher.plan import parse_plan
 from sandwright.methods import registry
 from sandwright.mountinfo import mounted_below
 from sandwright.questions import is_placeholder
-from sandwright.runtime.probe.protocol import answers, attempt, requests
+from sandwright.runtime.probe.protocol import attempt, parse_answers, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import UNANSWERED, ProbeOutcome
 from sandwright.verify.outer import outer_outcomes
@@ -49,7 +49,7 @@ GRACE = 30.0
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs as a whole."""
     before = _project_names(Path(runs.subject.policy.facts.project))
-    yield from _statuses(runs)
+    yield from _status_outcomes(runs)
     yield _unchanged_only(runs)
     if runs.short is not None:
         yield _timeout_outcome(runs, runs.short)
@@ -70,11 +70,11 @@ COMMAND_RUNS = (
 
 def command_runs(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs of a command that is no launcher of ours."""
-    yield from _statuses(runs)
+    yield from _status_outcomes(runs)
     yield from _ending_outcomes(runs)
 
 
-def _statuses(runs: Runs) -> Iterator[ProbeOutcome]:
+def _status_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
     yield _exit_outcome(
         runs, "exit-status", ("exit", "42"), 42, "the launcher exits with the command's exit status"
     )
@@ -219,7 +219,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
             with contextlib.suppress(BrokenPipeError):
                 started.stdin.write(requests([attempt("read", later)], word="later"))
                 started.stdin.close()
-            answer = answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
+            answer = parse_answers(started.stdout.read(_LONGEST_ANSWER), 1, word="later", why="")[0]
             await_end(started.poll)
         finally:
             later.unlink(missing_ok=True)
@@ -263,9 +263,11 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path, poll: Callable[[], i
         stdin.flush()
     output, until = b"", time.monotonic() + START
     while (
-        b"\n" not in output and len(output) < _LONGEST_ANSWER and (time_left := until - time.monotonic()) > 0
+        b"\n" not in output
+        and len(output) < _LONGEST_ANSWER
+        and (seconds_remaining := until - time.monotonic()) > 0
     ):
-        if select.select([stdout], [], [], time_left)[0]:
+        if select.select([stdout], [], [], seconds_remaining)[0]:
             more = os.read(stdout.fileno(), 4096)
             output += more
             if not more:

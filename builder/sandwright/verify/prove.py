@@ -22,7 +22,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.runtime.probe.protocol import ProbeAnswer
 from sandwright.verify.bridging import Bridging, prove_bridge, skipped_bridge
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import cloud_cases, home
+from sandwright.verify.cloud import cloud_cases, plant_home
 from sandwright.verify.fixture import Fixture, plant_fixture
 from sandwright.verify.host_process import host_process
 from sandwright.verify.image import provide
@@ -32,7 +32,7 @@ from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.runs import Runs
-from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, is_native, materialize
+from sandwright.verify.sandbox import Batch, RenderedSandbox, is_native, materialize, probe_environment
 from sandwright.verify.subject import Canaries, ProofSubject, canaries
 from sandwright.verify.tokens import Bridged, start_bridge, tokens
 from sandwright.verify.tokens import settings as shim_settings
@@ -103,7 +103,7 @@ def prove(
             method, policy, fixture, listeners, names, remote, reserved, host_process=outside
         )
         environment = {
-            **base_environment(fixture.state),
+            **probe_environment(fixture.state),
             **provision.environment,
             SESSION.name: f"verify-{fixture.word[:12]}",
             **subject.canaries.environment,
@@ -217,7 +217,7 @@ def _cloud(
     subject: ProofSubject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
 ) -> Iterator[ProbeOutcome]:
     """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
-    planted_home = home(subject.fixture)
+    planted_home = plant_home(subject.fixture)
     for mode, read, made in cloud_cases(planted_home):
         words = [*subject.fixture.settings(*read), *settings, f"credentials.cloud={mode}"]
         policy = resolve(words, planted_home.seen)

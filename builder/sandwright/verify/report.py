@@ -90,7 +90,7 @@ def verdicts(report: PolicyReport) -> tuple[Verdict, ...]:
     return (*VERDICTS, Verdict.NOT_PROMISED) if less else VERDICTS
 
 
-def encode(report: PolicyReport) -> bytes:
+def encode_report(report: PolicyReport) -> bytes:
     """`verify.json`."""
     return (json.dumps(report.to_json(), indent=2) + "\n").encode()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import user_dirs
-from sandwright.policy.installation import directories
+from sandwright.policy.installation import installed_directories
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def plant_files(word: str) -> Iterator[ReservedState]:
         yield ReservedState(
             tuple(files),
             tuple(_writable_paths((*user_dirs.hidden_directories(), *user_dirs.readonly()))),
-            tuple(_writable_paths(directories())),
+            tuple(_writable_paths(installed_directories())),
         )
 
 

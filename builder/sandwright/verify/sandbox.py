@@ -16,7 +16,7 @@ from sandwright.launcher.plan import NAME
 from sandwright.launcher.run_document import with_document
 from sandwright.methods import registry
 from sandwright.render.artifact import Artifact
-from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, requests
 
 LIMIT = 120.0
 """Seconds that one start may take with all its attempts; gVisor's ptrace platform is slow."""
@@ -63,9 +63,9 @@ class RenderedSandbox:
             result = self.run((), stdin=requests(attempts, word=word), limit=limit)
         except CommandFailed as failed:
             why = why_unanswered(failed.status, failed.stderr, limit)
-            return Batch(tuple(answers(b"", len(attempts), word=word, why=why)), None, failed.stderr)
+            return Batch(tuple(parse_answers(b"", len(attempts), word=word, why=why)), None, failed.stderr)
         why = why_unanswered(result.status, result.stderr)
-        found = answers(result.stdout, len(attempts), word=word, why=why)
+        found = parse_answers(result.stdout, len(attempts), word=word, why=why)
         return Batch(tuple(found), result.status, result.stderr.strip())
 
     def argv(self, words: Sequence[str]) -> list[str]:
@@ -138,6 +138,6 @@ def is_native(launcher: Path) -> bool:
     return (launcher.parent / NAME).exists()
 
 
-def base_environment(state: Path) -> dict[str, str]:
+def probe_environment(state: Path) -> dict[str, str]:
     """This process's environment, with the directory in which launchers keep what belongs to a run."""
     return {**os.environ, "XDG_RUNTIME_DIR": str(state)}

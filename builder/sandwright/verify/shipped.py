@@ -60,10 +60,10 @@ def _built_in(output: Path) -> Iterator[None]:
         del os.environ[BUILD]
 
 
-def write(report: PolicyReport, folder: Path, *, faults: Sequence[str]) -> None:
+def write_preset_report(report: PolicyReport, folder: Path, *, faults: Sequence[str]) -> None:
     """The report in its three forms."""
     names = {form: str(folder / name) for form, name in _FILES.items()}
-    command.write(report, json=names["json"], junit=names["junit"], html=names["html"], faults=faults)
+    command.write_reports(report, json=names["json"], junit=names["junit"], html=names["html"], faults=faults)
 
 
 _FILES = {"json": "verify.json", "junit": "junit.xml", "html": "verify.html"}

@@ -18,7 +18,7 @@ from sandwright.methods import registry
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import cloud_cases, home
+from sandwright.verify.cloud import cloud_cases, plant_home
 from sandwright.verify.fixture import Fixture, plant_fixture
 from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.outcome import ProbeOutcome, judge
@@ -85,7 +85,7 @@ def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> 
         subject = ProofSubject(method, policy, fixture, listeners, Canaries(), host_process=os.getpid())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
         outcomes = [*_outcomes(subject, probes, weaken)]
-        planted_home = home(fixture)
+        planted_home = plant_home(fixture)
         for mode, read, made in cloud_cases(planted_home):
             words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
             other = replace(subject, policy=resolve(words, lambda facts: as_macos(planted_home.seen(facts))))

@@ -18,6 +18,7 @@ from sandwright.documents import strictjson
 from sandwright.errors import HostError, UsageError
 from sandwright_kubernetes.admission import NothingRan
 from sandwright_kubernetes.connection import Place
+from sandwright_kubernetes.records import clusters_directory
 
 Json = dict[str, Any]
 
@@ -82,7 +83,7 @@ def new(record: FleetRecord) -> Iterator[None]:
         raise
 
 
-def read(name: str) -> FleetRecord | None:
+def read_fleet_record(name: str) -> FleetRecord | None:
     """The fleet of a name. Raise HostError for a record that can't be read."""
     try:
         data = strictjson.loads_record(Path(_record_path(name)).read_bytes())
@@ -95,5 +96,4 @@ def read(name: str) -> FleetRecord | None:
 
 
 def _record_path(name: str) -> str:
-    folder = user_dirs.private(user_dirs.private(f"{user_dirs.cache()}/clusters") + "/fleets")
-    return f"{folder}/{name}.json"
+    return str(clusters_directory("fleets") / f"{name}.json")

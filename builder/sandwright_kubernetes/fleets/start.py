@@ -17,7 +17,7 @@ from sandwright_kubernetes.fleets.objects import fleet_documents, fleet_job, has
 from sandwright_kubernetes.fleets.records import FleetRecord
 from sandwright_kubernetes.objects import differences, path_of, rows, text
 from sandwright_kubernetes.records import SESSION, owner
-from sandwright_kubernetes.start import check, notify, read_manifests
+from sandwright_kubernetes.start import check_cluster, notify, read_manifests
 from sandwright_kubernetes.sync.transfer import ProjectTransfer, prepared
 
 Json = dict[str, Any]
@@ -28,9 +28,9 @@ _NEEDED = (("watch", "Job"), ("list", "Job"), ("patch", "Job"), ("watch", "Pod")
 STAYS = "each run has the project as it is now; what a run writes to it does not come back"
 
 
-def start(directory: Path, order: FleetOrder) -> ClusterFleet:
+def start_cluster_fleet(directory: Path, order: FleetOrder) -> ClusterFleet:
     """Make the Job, and let it go. Raise SandwrightError when nothing was started, and nothing is left."""
-    if records.read(order.name) is not None:
+    if records.read_fleet_record(order.name) is not None:
         raise NothingRan(
             f"there is a fleet {order.name} of yours: --resume goes on with it, --remove ends it"
         )
@@ -51,7 +51,7 @@ def _start_fleet(
     job = fleet_job(documents["job.yaml"], order, session=session, owner=owner())
     if has_rows(order):
         rows_map(order, job)  # it refuses what it can't hold before anything is made
-    check(connection, {**documents, "job.yaml": job})
+    check_cluster(connection, {**documents, "job.yaml": job})
     _check_rights(connection, job, order)
     for line in (*transfer.send(), STAYS) if transfer is not None else ():
         notify(line)
@@ -69,9 +69,9 @@ def _start_fleet(
     return fleet
 
 
-def find(name: str) -> ClusterFleet | None:
+def find_cluster_fleet(name: str) -> ClusterFleet | None:
     """The fleet of a name, where this user started it from this machine, and its Job is there."""
-    record = records.read(name)
+    record = records.read_fleet_record(name)
     if record is None:
         return None
     connection = connect(record.cluster)

@@ -152,7 +152,7 @@ class _Applying:
                     os.symlink(os.readlink(other, dir_fd=source), part, dir_fd=parent)
                 else:
                     _copy_file(
-                        source, other, parent, part, mode=self._file_mode(parent, name, executable=executable)
+                        source, other, parent, part, mode=self._mode_for(parent, name, executable=executable)
                     )
             _give_ownership(parent, part, like=name)
             if path in self._sent:
@@ -169,7 +169,7 @@ class _Applying:
                 os.unlink(part, dir_fd=parent)
 
     @staticmethod
-    def _file_mode(parent: int, name: bytes, *, executable: bool) -> int:
+    def _mode_for(parent: int, name: bytes, *, executable: bool) -> int:
         """Of a new file as this process makes it; of one that is there as it is. Never setuid or setgid."""
         try:
             before = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode & 0o777

@@ -56,7 +56,7 @@ class Channels:
 
 
 @contextlib.contextmanager
-def program(
+def open_program(
     connection: Connection, path: str, query: Mapping[str, str | Sequence[str]], *, silence: float = SILENCE
 ) -> Iterator[Channels]:
     """The streams of a program that a path of the API leads to, for the length of a `with`.

@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from sandwright import user_dirs
 from sandwright.errors import HostError
 from sandwright.rootfs.tar.entry import show
 from sandwright_kubernetes.connection import ApiUnreachable
 from sandwright_kubernetes.jobrun import JobRun
+from sandwright_kubernetes.records import clusters_directory
 from sandwright_kubernetes.sync import REGISTRY, channels
 from sandwright_kubernetes.sync.changes import Applied, apply_changes
 from sandwright_kubernetes.sync.job import RETURN, diff_command, with_project
@@ -110,24 +110,26 @@ def prepared(
 @contextmanager
 def _scratch(what: str) -> Iterator[Path]:
     """A directory for the length of a `with`. Those of processes that were killed go first."""
-    for path in _conflicts_directory().glob("*-*"):
+    for path in clusters_directory("travel").glob("*-*"):
         number = path.name.split("-")[1]
         if number.isdecimal() and not Path("/proc", number).exists() and not path.name.endswith(KEPT):
             shutil.rmtree(path, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{what}-{os.getpid()}-", dir=_conflicts_directory()) as name:
+    with tempfile.TemporaryDirectory(
+        prefix=f"{what}-{os.getpid()}-", dir=clusters_directory("travel")
+    ) as name:
         yield Path(name)
 
 
 def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
     """Have the container beside the sandbox tell what was changed. A connection that breaks is made again."""
-    for attempts_left in reversed(range(_ATTEMPTS)):
+    for attempt in reversed(range(_ATTEMPTS)):
         archive.seek(0)
         archive.truncate()
         try:
             status, words = _request_changes(running, archive)
             break
         except ApiUnreachable:
-            if not attempts_left:
+            if not attempt:
                 raise
             time.sleep(_PAUSE)
     lines = words.decode(errors="replace").splitlines()[:_TOLD]
@@ -141,7 +143,7 @@ def _request_changes(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
     words = b""
     path = running.await_beside(RETURN)
     query = {"container": RETURN, "command": diff_command(MOST), "stdout": "true", "stderr": "true"}
-    with channels.program(running.connection, f"{path}/exec", query) as streams:
+    with channels.open_program(running.connection, f"{path}/exec", query) as streams:
         for channel, data in streams.messages():
             if channel == channels.STDOUT:
                 archive.write(data)
@@ -158,7 +160,7 @@ def _keep_conflicts(applied: Applied, unpacked: Path, name: str) -> list[str]:
     """Keep what is in conflict, where nobody looks for files of a project."""
     if not applied.conflicts:
         return []
-    destination = _conflicts_directory() / f"{name}{KEPT}"
+    destination = clusters_directory("travel") / f"{name}{KEPT}"
     unpacked.rename(destination)
     return [f"what the command wrote there is in {destination}"]
 
@@ -182,7 +184,3 @@ def _open_project(stack: ExitStack, path: str) -> int:
         raise HostError(f"{path}: {error.strerror}") from error
     stack.callback(os.close, fd)
     return fd
-
-
-def _conflicts_directory() -> Path:
-    return Path(user_dirs.private(f"{user_dirs.private(f'{user_dirs.cache()}/clusters')}/travel"))

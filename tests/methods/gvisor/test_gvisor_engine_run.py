@@ -22,7 +22,7 @@ from sandwright.errors import HostError
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.methods.gvisor.outer.render import Grant, grant
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp import profile
 from support.goldens import write_artifacts
@@ -72,7 +72,7 @@ class Sandbox:
 
     def policy(self, policy: str = "", **facts: Any) -> ResolvedPolicy:
         loaded = Policy.from_text(f"{POLICY}{policy}gvisor: {{engine: {self.host.engine.name}}}\n")
-        found = collect(loaded, project=self.project, environ={"HOME": str(self.project.parent)})
+        found = collect_facts(loaded, project=self.project, environ={"HOME": str(self.project.parent)})
         return loaded.resolve(replace(found, **facts))
 
     def argv(self, policy: str = "") -> list[str]:

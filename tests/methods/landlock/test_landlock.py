@@ -21,7 +21,7 @@ from sandwright.methods.landlock.grants import grants
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.command import methods_to_prove
-from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
+from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from support import interpreters
 from support.enginehosts import engine_host
 from support.proving import red, resolver
@@ -65,7 +65,7 @@ def sandbox(tmp_path: Path) -> Made:
         launcher = materialize(
             registry.render(policy, "landlock").artifacts, tmp_path / f"out-{uuid.uuid4().hex}"
         )
-        return RenderedSandbox("landlock", launcher, program, base_environment(tmp_path / "state"))
+        return RenderedSandbox("landlock", launcher, program, probe_environment(tmp_path / "state"))
 
     return made
 

@@ -19,7 +19,7 @@ import pytest
 
 from sandwright.methods import registry
 from sandwright.reference.markdown import table
-from sandwright.verify.sandbox import base_environment, materialize
+from sandwright.verify.sandbox import materialize, probe_environment
 from support import interpreters
 from support.proving import resolver
 from support.thorough import THOROUGH
@@ -138,7 +138,7 @@ def _works(case: Case, folder: Path, ports: dict[str, str]) -> bool:
     launcher = materialize(registry.render(policy, "landlock").artifacts, folder / uuid.uuid4().hex)
     ended = subprocess.run(
         [launcher, "/bin/sh", "-c", f"cd {seen} || exit 9; {named(case.script)}"],
-        env={**base_environment(folder / "state"), "GIVEN": "word"},
+        env={**probe_environment(folder / "state"), "GIVEN": "word"},
         capture_output=True,
         timeout=90,
         check=False,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright import process
-from sandwright.methods.user.acl import ACCESS, AccessList, decode, encode, of_mode
-from sandwright.methods.user.sharing import can_traverse, let_through, read, share, unshare
+from sandwright.methods.user.acl import ACCESS, AccessList, decode_acl, encode_acl, of_mode
+from sandwright.methods.user.sharing import can_traverse, let_through, read_acl, share, unshare
 from support.thorough import examples
 
 RIGHTS = st.integers(0, 7)
@@ -33,14 +33,14 @@ WRITTEN = bytes.fromhex(
 
 
 def test_it_is_what_the_kernel_keeps() -> None:
-    assert encode(of_mode(0o750).granting(1000, 7)) == WRITTEN
-    assert decode(WRITTEN) == AccessList(7, 5, 0, mask=7, users={1000: 7})
+    assert encode_acl(of_mode(0o750).granting(1000, 7)) == WRITTEN
+    assert decode_acl(WRITTEN) == AccessList(7, 5, 0, mask=7, users={1000: 7})
 
 
 @settings(max_examples=examples(40))
 @given(LISTS)
 def test_what_is_written_is_read(acl: AccessList) -> None:
-    assert decode(encode(acl)) == acl
+    assert decode_acl(encode_acl(acl)) == acl
 
 
 def _may(acl: AccessList) -> dict[tuple[str, int], int]:
@@ -75,7 +75,7 @@ def test_nobody_else_gains_or_loses(acl: AccessList, uid: int, rights: int) -> N
 )  # fmt: skip
 def test_what_is_no_list_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match="access control list"):
-        decode(value)
+        decode_acl(value)
 
 
 def test_a_tree_is_shared_and_taken_back(tmp_path: Path) -> None:
@@ -86,14 +86,14 @@ def test_a_tree_is_shared_and_taken_back(tmp_path: Path) -> None:
         (tree / name).chmod(mode)
     before = {path: path.stat().st_mode for path in (tree, *tree.rglob("*"))}
     assert share(tree, 4711) == []
-    assert {path.name: read(path).permissions(4711) for path in before} == {
+    assert {path.name: read_acl(path).permissions(4711) for path in before} == {
         "tree": 7, "sub": 7, "program": 7, "data": 6,
     }  # fmt: skip
     (tree / "sub/later").write_text("x")
-    assert read(tree / "sub/later").permissions(4711) == 6
+    assert read_acl(tree / "sub/later").permissions(4711) == 6
     assert unshare(tree, 4711) == []
     assert {path: path.stat().st_mode for path in before} == before
-    assert all(read(path).permissions(4711) is None for path in tree.rglob("*"))
+    assert all(read_acl(path).permissions(4711) is None for path in tree.rglob("*"))
     (tree / "sub/last").write_text("x")
     with pytest.raises(OSError, match="No data"):
         os.getxattr(tree / "sub/last", ACCESS)
@@ -112,9 +112,9 @@ def test_links_and_second_names_lead_nowhere(tmp_path: Path) -> None:
     assert share(tree, 4711) == [
         "1 left as they are: a file has other names elsewhere, and may be somebody else's"
     ]
-    assert read(outside).permissions(4711) is None
-    assert read(tmp_path).permissions(4711) is None
-    assert read(tree).permissions(4711) == 7
+    assert read_acl(outside).permissions(4711) is None
+    assert read_acl(tmp_path).permissions(4711) is None
+    assert read_acl(tree).permissions(4711) == 7
 
 
 def test_passing_through_is_not_seeing(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_passing_through_is_not_seeing(tmp_path: Path) -> None:
     let_through(closed, 4711)
     assert can_traverse(closed, 4711)
     assert not can_traverse(closed, 4712)
-    assert read(closed).permissions(4711) == 1
+    assert read_acl(closed).permissions(4711) == 1
 
 
 def test_what_lies_too_deep_is_left(tmp_path: Path) -> None:
@@ -139,6 +139,6 @@ def test_what_lies_too_deep_is_left(tmp_path: Path) -> None:
     try:
         for change in (share, unshare):
             assert change(tmp_path, 4711) == ["1 left as they are: they lie too deep"]
-        assert not read(tmp_path / "d" / "d").users
+        assert not read_acl(tmp_path / "d" / "d").users
     finally:
         process.run("rm", "-rf", tmp_path / "d")

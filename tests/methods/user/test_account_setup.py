@@ -15,7 +15,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.methods.user import sharing
 from sandwright.methods.user.render import account_for
 from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
-from sandwright.methods.user.sharing import read
+from sandwright.methods.user.sharing import read_acl
 from support.locks import accounts_change
 from support.ownedprojects import Project
 
@@ -77,7 +77,7 @@ def test_it_is_made_once_and_goes_without_a_trace(made: Callable[[], Project]) -
         "no program becomes its owner's by that"
     )
     assert {path: (path.lstat().st_mode, path.lstat().st_uid) for path in before} == before
-    assert all(not read(path).users for path in project.root.rglob("*") if not path.is_symlink())
+    assert all(not read_acl(path).users for path in project.root.rglob("*") if not path.is_symlink())
 
 
 def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) -> None:
@@ -103,7 +103,7 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
         with accounts_change():
             plan_removal(inner.account).execute()
     assert project.home.stat().st_mode & 0o777 == 0o700
-    assert not read(project.home).users
+    assert not read_acl(project.home).users
 
 
 def test_who_owns_a_project_is_given_nothing_else(
@@ -175,11 +175,11 @@ def test_what_a_strangers_policy_lists_is_not_shared_without_a_word(
     said = project.sandwright("account-setup", "--yes")
     assert (said.returncode, "writes ~/other" in said.stderr) == (64, True), said.stderr
     assert not _is_there(project)
-    assert not read(other).users
+    assert not read_acl(other).users
     assert project.sandwright("trust", "--yes").returncode == 0
     said = project.sandwright("account-setup", "--yes")
     assert said.returncode == 0, said.stderr
-    assert read(other).users.keys() >= {project.uid}
+    assert read_acl(other).users.keys() >= {project.uid}
 
 
 def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project]) -> None:
@@ -204,7 +204,7 @@ def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project])
     assert project.sandwright("account-remove", "--yes").returncode == 0
     assert (own / "pip/kept").stat().st_uid == os.geteuid()
     assert own.stat().st_mode & 0o077 == 0
-    assert not any(read(path).users for path in (own, own / "pip", state, project.home))
+    assert not any(read_acl(path).users for path in (own, own / "pip", state, project.home))
 
 
 def test_the_account_has_no_rights_over_our_own_state(made: Callable[[], Project]) -> None:
@@ -236,7 +236,7 @@ def test_the_account_has_no_rights_over_our_own_state(made: Callable[[], Project
         sharing.share(project.home / ".config/sandwright", uid)
         said = project.sandwright("account-setup", "--yes")
         assert f"take its rights over {project.home}/.config/sandwright back" in said.stdout
-        assert not read(project.home / ".config/sandwright/policy.yaml").users
+        assert not read_acl(project.home / ".config/sandwright/policy.yaml").users
     finally:
         assert project.sandwright("account-remove", "--yes").returncode == 0
 

@@ -21,7 +21,7 @@ from sandwright.errors import RenderError
 from sandwright.methods.alcless.render import instance_of
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 
 pytestmark = pytest.mark.needs("rsync", "shasum")
 
@@ -83,7 +83,7 @@ def _rendered(base: Path, text: str = POLICY + ACCEPTED) -> Rendered:
         (project / name).write_text(f"{name}\n")
     (project / "starred").symlink_to("a*b")
     policy = Policy.from_text(text)
-    resolved = policy.resolve(collect(policy, project=project, environ={"HOME": str(base)}))
+    resolved = policy.resolve(collect_facts(policy, project=project, environ={"HOME": str(base)}))
     write_artifacts(base / "out", render(resolved, "alcless").artifacts)
     return Rendered(project, base / "out", place, instance_of(resolved))
 

@@ -11,7 +11,7 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.egress import proxy
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from support.netlab import WORLD, hosts_file, lab
 from support.ownedprojects import POLICY, Project
 from support.rundocuments import launching, proxied
@@ -37,7 +37,7 @@ def names() -> Iterator[Path]:
 def test_programs_that_know_of_no_proxy_reach_what_is_listed(project: Project, names: Path) -> None:
     text = POLICY.replace("network: {mode: none}", "network: {mode: proxy, allow: [web.example]}")
     policy = Policy.from_text(text)
-    resolved = policy.resolve(collect(policy, project=project.root, environ=project.environ))
+    resolved = policy.resolve(collect_facts(policy, project=project.root, environ=project.environ))
     script = (
         f"grep -v '#' /etc/resolv.conf; {CURL} http://web.example/; {CURL} http://other.example/; "
         f"{CURL} http://{WORLD}/; {CURL} http://127.0.0.1/"

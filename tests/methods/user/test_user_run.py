@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.launcher.run_document import RunDocument
-from sandwright.session.events import RefusedCall, RunRefused, read_events
+from sandwright.session.events import DeniedCall, RunDenied, read_events
 from session.conftest import SANDWRIGHT
 from support import plantedcalls
 from support.ownedprojects import POLICY, WAIT, Project
@@ -285,8 +285,8 @@ def test_what_was_refused_is_written(project: Project, tmp_path: Path) -> None:
     said = project.run("unshare", "--user", "true", launcher=launcher)
     assert b"Operation not permitted" in said.stderr
     event = next(read_events(file))
-    assert isinstance(event, RunRefused)
-    assert isinstance(event.what, RefusedCall)
+    assert isinstance(event, RunDenied)
+    assert isinstance(event.what, DeniedCall)
     assert (event.what.error, event.count, event.what.filter) == (1, 1, 0)
     file.unlink()
     assert project.run("true", launcher=launcher).returncode == 0

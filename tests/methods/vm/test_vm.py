@@ -23,7 +23,7 @@ from sandwright.methods.vm.support import DECLARATION
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import prove
-from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
+from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 from support.processtrees import below, children, eventually
@@ -52,7 +52,7 @@ def sandbox(tmp_path: Path) -> Made:
         policy = resolver(text, tmp_path / "project")(())
         artifacts = registry.render(policy, "vm").artifacts
         launcher = materialize(artifacts, tmp_path / f"out-{uuid.uuid4().hex}")
-        return RenderedSandbox("vm", launcher, launcher, base_environment(tmp_path / "state"))
+        return RenderedSandbox("vm", launcher, launcher, probe_environment(tmp_path / "state"))
 
     return made
 

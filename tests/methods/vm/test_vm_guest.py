@@ -14,7 +14,7 @@ from sandwright.launcher import GUEST, LAUNCH
 from sandwright.launcher.plan import LaunchPlan, MachinePlan, parse_plan, plan_bytes
 from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK, QEMU_FORM
-from sandwright.verify.sandbox import base_environment, materialize
+from sandwright.verify.sandbox import materialize, probe_environment
 from support.proving import resolver
 
 WAIT = 60
@@ -42,7 +42,7 @@ def launcher(tmp_path: Path) -> Made:
 
 
 def _run(launcher: Path, *words: str) -> tuple[int, str]:
-    state = base_environment(launcher.parent.parent / "state")
+    state = probe_environment(launcher.parent.parent / "state")
     ended = subprocess.run(
         [launcher, *words], capture_output=True, text=True, timeout=WAIT, check=False, env=dict(state)
     )
@@ -106,6 +106,6 @@ def test_a_launcher_without_such_kernels_says_so(tmp_path: Path) -> None:
         (tmp_path / "launch.plan").write_bytes(plan_bytes(plan))
         ended = subprocess.run(
             ["qemu-aarch64-static", tmp_path / "launch", "true"], capture_output=True, text=True,
-            timeout=WAIT, check=False, env=dict(base_environment(tmp_path / "state")),
+            timeout=WAIT, check=False, env=dict(probe_environment(tmp_path / "state")),
         )  # fmt: skip
         assert (ended.returncode, ended.stderr) == (125, "sandbox: vm runs on amd64 only\n")

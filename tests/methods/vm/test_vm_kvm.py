@@ -29,7 +29,7 @@ from sandwright.methods.vm.kvm import VmKvm
 from sandwright.methods.vm.machine import MACHINE, QEMU, machine
 from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import prove
-from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
+from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from sandwright.verify.verdict import Verdict
 from support.processtrees import below, children, eventually
 from support.proving import resolver
@@ -76,7 +76,7 @@ def sandbox(tmp_path: Path, kept: Path) -> Made:
         policy = resolver(POLICY, tmp_path / "project")(())
         artifacts = _translated(registry.render(policy, QEMU_FORM).artifacts)
         started = materialize(artifacts, tmp_path / f"out-{uuid.uuid4().hex}")
-        environment = {**base_environment(tmp_path / "state"), MACHINE: str(place), "TERM": "dumb"}
+        environment = {**probe_environment(tmp_path / "state"), MACHINE: str(place), "TERM": "dumb"}
         return RenderedSandbox(QEMU_FORM, started, started, environment)
 
     return made

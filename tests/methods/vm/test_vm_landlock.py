@@ -17,7 +17,7 @@ from sandwright.host import collect_host
 from sandwright.methods import registry
 from sandwright.methods.vm import LANDLOCK
 from sandwright.methods.vm.backend import VmLandlock
-from sandwright.verify.sandbox import RenderedSandbox, base_environment, materialize
+from sandwright.verify.sandbox import RenderedSandbox, materialize, probe_environment
 from support.processtrees import below, eventually, is_there
 from support.proving import Prove, resolver
 
@@ -53,7 +53,7 @@ def sandbox(tmp_path: Path) -> Made:
         policy = resolver(text, project)(())
         artifacts = registry.render(policy, LANDLOCK).artifacts
         launcher = materialize(artifacts, tmp_path / "out")
-        return RenderedSandbox(LANDLOCK, launcher, launcher, base_environment(tmp_path / "state"))
+        return RenderedSandbox(LANDLOCK, launcher, launcher, probe_environment(tmp_path / "state"))
 
     return made
 

@@ -19,7 +19,7 @@ from sandwright.seccomp.resolve import resolve
 Arguments = tuple[int, int, int, int, int, int]
 
 
-def architecture(name: str) -> Architecture:
+def architecture_named(name: str) -> Architecture:
     """The architecture of a name. Raise UsageError for one without tables of system calls."""
     match name:
         case "amd64":
@@ -53,12 +53,12 @@ def of_bpf(content: bytes, file: str) -> Calls:
     program = functools.cache(lambda: read_program(content, file=file))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        abi = NATIVE[architecture(arch)]
-        number_asked = number(question, abi)
-        if number_asked is None:
+        abi = NATIVE[architecture_named(arch)]
+        call_number = number(question, abi)
+        if call_number is None:
             return _unknown_call(question, arch)
-        action = run_program(program(), SystemCall(number_asked, abi.audit, padded(question)))
-        at = ArtifactPosition(file, f"{question.name} ({number_asked}): {action}")
+        action = run_program(program(), SystemCall(call_number, abi.audit, padded(question)))
+        at = ArtifactPosition(file, f"{question.name} ({call_number}): {action}")
         return MethodVerdict(action.lets_run, f"the filter answers {action}", at)
 
     return answer
@@ -82,11 +82,11 @@ def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Colle
     filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
-        machine = architecture(arch)
-        number_asked = number(question, NATIVE[machine])
-        if number_asked is None:
+        machine = architecture_named(arch)
+        call_number = number(question, NATIVE[machine])
+        if call_number is None:
             return _unknown_call(question, arch)
-        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], number_asked, padded(question)))
+        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], call_number, padded(question)))
         runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
         return MethodVerdict(
             runs, f"the filter answers {decision.action}", _decision_position(decision, file)

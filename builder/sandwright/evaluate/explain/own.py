@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sandwright.errors import UsageError
-from sandwright.evaluate.explain.calls import Arguments, architecture, number, padded
+from sandwright.evaluate.explain.calls import Arguments, architecture_named, number, padded
 from sandwright.evaluate.explain.verdict import Asked
 from sandwright.policy import explain as own
 from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReason
@@ -58,13 +58,13 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
     arguments = padded(question)
     profile_of_policy = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
     if profile_of_policy is not None:
-        abi = NATIVE[architecture(arch)]
+        abi = NATIVE[architecture_named(arch)]
         call_number = number(question, abi)
         if call_number is None:
             ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
         decision = decide(
-            resolve_usable(profile_of_policy, arch=architecture(arch)),
+            resolve_usable(profile_of_policy, arch=architecture_named(arch)),
             SeccompCall(abi, call_number, arguments),
         )
         line, column = decision.rule.position if decision.rule else (1, 1)

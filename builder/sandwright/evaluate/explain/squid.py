@@ -243,7 +243,7 @@ def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, question: Asked) ->
 
 
 @functools.lru_cache(maxsize=16)
-def parsed(text: str, file: str) -> Squid:
+def parse_squid(text: str, file: str) -> Squid:
     """A configuration that an artifact holds."""
     return Squid(text, file=file)
 

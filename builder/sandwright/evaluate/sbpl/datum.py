@@ -113,12 +113,12 @@ def _escape(octet: str) -> str:
 
 
 class _Verbatim(str):
-    """Text that `write` puts out as it is."""
+    """Text that `write_datum` puts out as it is."""
 
     __slots__ = ()
 
 
-def write(value: Value) -> str:
+def write_datum(value: Value) -> str:
     """A value as the reader would read it, in octets."""
     out: list[str] = []
     pending: list[Value] = [value]

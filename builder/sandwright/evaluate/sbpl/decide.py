@@ -204,7 +204,7 @@ class Evaluator:
         return _Level(operation, tuple(rule for rule in newest if rule.filters), unfiltered)
 
     def _operation_chain(self, operation: str) -> _Chain:
-        name = canonical(operation)
+        name = canonical_operation(operation)
         found = self._chains.get(name)
         if found is None:
             found = self._chains[name] = _Chain(name, self.levels(name))
@@ -212,7 +212,7 @@ class Evaluator:
         return found
 
 
-def canonical(operation: str) -> str:
+def canonical_operation(operation: str) -> str:
     """The name of an operation or of what an alias stands for. Raise UsageError for an unknown one."""
     found = vocabulary().operations.get(operation)
     if found is None:

@@ -13,7 +13,7 @@ from sandwright.evaluate.sbpl.filters import All, Any, Not, Test
 from sandwright.evaluate.sbpl.library_filters import filter_procedures
 from sandwright.evaluate.sbpl.machine import Machine, Procedure, SchemeEnvironment, Steps, Tail, describe
 from sandwright.evaluate.sbpl.procedures import Step
-from sandwright.evaluate.sbpl.reader import read
+from sandwright.evaluate.sbpl.reader import read_data
 from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
 from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
 
@@ -170,7 +170,7 @@ class Library:
         found = Import(str(name), source.name, here)
         self.imports.append(found)
         self._importing.append(found)
-        for datum in read(source):
+        for datum in read_data(source):
             self.machine.span = datum.span
             yield Tail(datum.value, self.environment)
         self._importing.pop()

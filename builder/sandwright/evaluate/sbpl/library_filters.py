@@ -57,13 +57,15 @@ def filter_procedures(machine: Machine) -> dict[str, Procedure]:
         maker = _address_maker(name, machine) if kind.argument == "address" else _maker(name, kind, machine)
         found[name] = FilterProcedure(name, kind, maker)
     for name in _NEVER:
-        found[name] = Procedure(name, _never(name), 0, None)
+        found[name] = Procedure(name, _never_matching(name), 0, None)
     for name, (key, constant) in _NAMED.items():
         found[name] = Procedure(name, _constant_maker(key, constant), 0, 0)
     for name in ("require-all", "require-any"):
         found[name] = Procedure(name, _combine_filters(name), 1, None)
     found["require-not"] = Procedure("require-not", _negation, 1, 1)
-    found["require-entitlement"] = Procedure("require-entitlement", _never("require-entitlement"), 1, 2)
+    found["require-entitlement"] = Procedure(
+        "require-entitlement", _never_matching("require-entitlement"), 1, 2
+    )
     found["path-ancestors"] = Procedure("path-ancestors", _path_ancestors, 1, None)
     return found
 
@@ -121,7 +123,7 @@ def one_of(filters: Sequence[Filter]) -> Filter:
     return filters[0] if len(filters) == 1 else Any(tuple(filters))
 
 
-def _never(name: str) -> Callable[..., Filter]:
+def _never_matching(name: str) -> Callable[..., Filter]:
     def make(*arguments: Value) -> Filter:  # noqa: ARG001
         return Test(name, name, How.NEVER)
 

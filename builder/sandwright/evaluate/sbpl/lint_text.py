@@ -45,7 +45,7 @@ def _lint_strings(subject: LintedProfile) -> Iterator[SbplFinding]:
             yield subject.find(span, "L07", "warning", message)
 
 
-def _lint_names(subject: LintedProfile) -> Iterator[SbplFinding]:
+def _lint_deprecated_names(subject: LintedProfile) -> Iterator[SbplFinding]:
     deprecated = vocabulary().deprecated
     for kind, text, span in _tokens(subject):
         if kind == "atom" and text in deprecated:
@@ -87,7 +87,7 @@ def _lint_version(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 TEXT_CHECKS: tuple[Check, ...] = (
     _lint_strings,
-    _lint_names,
+    _lint_deprecated_names,
     _comments,
     _lint_imports,
     _params,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sandwright.errors import UsageError
 from sandwright.evaluate.sbpl.source import octets, readable
+from sandwright.nested import reversed_components
 
 STANDARD_LINKS = {
     "/tmp": "/private/tmp",  # noqa: S108 - a fact about macOS, nothing is written there
@@ -83,7 +84,7 @@ class Links:
         """
         if self.is_plain(path):
             return Resolved(path)
-        pending = _reversed_components(path)
+        pending = reversed_components(path)
         follow = follow or path.endswith(("/", "/.", "/.."))
         resolved = ""
         walked: list[str] = []
@@ -101,7 +102,7 @@ class Links:
             walked.append(reached)
             if len(walked) > _MAX_LINKS:
                 raise UsageError(f"{readable(path)}: too many symbolic links, or a circle of them")
-            pending.extend(_reversed_components(target))
+            pending.extend(reversed_components(target))
             resolved = "" if target.startswith("/") else resolved
         return Resolved(resolved or "/", tuple(walked))
 
@@ -120,8 +121,3 @@ def _first_component(path: str) -> str:
     """The first part of an absolute path."""
     end = path.find("/", 1)
     return path[1:end] if end > 0 else path[1:]
-
-
-def _reversed_components(path: str) -> list[str]:
-    """The parts of a path, last one first."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -19,7 +19,7 @@ from sandwright.evaluate.sbpl.datum import (
     is_true,
     scheme_list,
     symbol,
-    write,
+    write_datum,
 )
 from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.forms import same
@@ -243,7 +243,10 @@ def _apply_procedure(procedure: Value, *arguments: Value) -> FormResult:
 
 
 def _raise_error(message: Value, *rest: Value) -> Value:
-    texts = [message if isinstance(message, str) else write(message), *(write(item) for item in rest)]
+    texts = [
+        message if isinstance(message, str) else write_datum(message),
+        *(write_datum(item) for item in rest),
+    ]
     raise SbplFault(readable(" ".join(texts)[:500]))
 
 

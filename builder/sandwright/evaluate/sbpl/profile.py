@@ -11,7 +11,7 @@ from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
 from sandwright.evaluate.sbpl.library import ASSUMED, Import, Importer, Library, MissingParameter, no_imports
 from sandwright.evaluate.sbpl.machine import Machine, SbplLimits, SchemeEnvironment
 from sandwright.evaluate.sbpl.procedures import core_procedures
-from sandwright.evaluate.sbpl.reader import Datum, read
+from sandwright.evaluate.sbpl.reader import Datum, read_data
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import SourceFile, Span
 from sandwright.evaluate.sbpl.strings import string_procedures
@@ -79,7 +79,7 @@ def run_profile(
     library = _library(params or {}, importer, limits or SbplLimits())
     library.own = file
     if fragment:
-        for datum in read(SourceFile(ASSUMED, PRELUDE)):
+        for datum in read_data(SourceFile(ASSUMED, PRELUDE)):
             library.machine.span = datum.span
             _run_form(library, datum.value, failed)
         library.assumed = True
@@ -104,7 +104,7 @@ def run_profile(
 
 def _read_data(source: SourceFile, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
     try:
-        yield from read(source)
+        yield from read_data(source)
     except ProfileError as error:
         failed(error)
 

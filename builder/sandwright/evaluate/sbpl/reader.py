@@ -65,16 +65,16 @@ class _Open:
     tail: list[Datum] | None = None
 
 
-def read(source: SourceFile) -> Iterator[Datum]:
+def read_data(source: SourceFile) -> Iterator[Datum]:
     """The data of a file, one after the other. Raise ProfileError at the first thing that is no datum."""
     if len(source.octets) > MAX_SIZE:
         raise ProfileError(source.position(0), f"the profile is longer than {MAX_SIZE} bytes")
     return _Parser(source).data()
 
 
-def read_all(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
-    """All data of a text; see `read`."""
-    return list(read(SourceFile(file, text)))
+def read_all_data(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
+    """All data of a text; see `read_data`."""
+    return list(read_data(SourceFile(file, text)))
 
 
 def one_line(span: Span) -> str:

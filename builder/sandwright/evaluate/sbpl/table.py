@@ -83,7 +83,7 @@ def _split_indexed(alternative: Filter) -> tuple[Test | None, Filter | None]:
         return (alternative, None) if alternative.how in _INDEXED else (None, None)
     if not isinstance(alternative, All):
         return None, None
-    parts = list(_flatten(alternative))
+    parts = list(_flatten_conjunction(alternative))
     candidates = [part for part in parts if isinstance(part, Test) and part.how in _INDEXED]
     if not candidates:
         return None, None
@@ -92,9 +92,9 @@ def _split_indexed(alternative: Filter) -> tuple[Test | None, Filter | None]:
     return primary, (None if not rest else rest[0] if len(rest) == 1 else All(rest))
 
 
-def _flatten(alternative: All) -> Iterator[Filter]:
+def _flatten_conjunction(alternative: All) -> Iterator[Filter]:
     for part in alternative.filters:
         if isinstance(part, All):
-            yield from _flatten(part)
+            yield from _flatten_conjunction(part)
         else:
             yield part

@@ -34,7 +34,7 @@ class AccountCopy(ReadBack):
         """What the copies decide; outside the project nothing of ours does."""
         match question.kind:
             case "read" | "write" | "exec" if is_inside(question.path, self.project):
-                return self._decide_path(question)
+                return self._decide_copied_path(question)
             case "read" | "write" | "exec":
                 return MethodVerdict(allowed=None, because=_RIGHTS)
             case "connect" if question.path:
@@ -52,7 +52,7 @@ class AccountCopy(ReadBack):
         """There is no proxy, and nothing that would hold connections back."""
         return MethodVerdict(allowed=True, because=_NETWORK)
 
-    def _decide_path(self, question: Asked) -> MethodVerdict:
+    def _decide_copied_path(self, question: Asked) -> MethodVerdict:
         patterns = self.protected if question.kind == "write" else self.hidden
         path = next((each for each in (question.path, *ancestors(question.path)) if each in patterns), None)
         if path is not None:

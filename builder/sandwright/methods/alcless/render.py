@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sandwright.methods.user.render import digest_of
+from sandwright.methods.user.render import account_digest
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unprotected_names
@@ -25,7 +25,7 @@ _WILD = re.compile(r"([*?\[\\])")
 
 def instance_of(policy: ResolvedPolicy) -> str:
     """The instance for a policy's project: its account is `alcless_USER_INSTANCE`."""
-    return f"sw{digest_of(policy.canonical(policy.facts.project), policy.facts.uid)[:10]}"
+    return f"sw{account_digest(policy.canonical(policy.facts.project), policy.facts.uid)[:10]}"
 
 
 def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:

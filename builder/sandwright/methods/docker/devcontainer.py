@@ -74,7 +74,7 @@ def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     files = tuple(_container_files(policy, made))
     document = {
         **_devcontainer_json(policy, made),
-        "runArgs": [*_run_arguments(made), *_mounts(policy, made)],
+        "runArgs": [*_run_arguments(made), *_mount_strings(policy, made)],
     }
     for text in _json_texts(document):
         if _VARIABLE.search(text):
@@ -115,7 +115,7 @@ def _devcontainer_json(policy: ResolvedPolicy, made: Container) -> Json:
         "forwardPorts": [],
         "otherPortsAttributes": {"onAutoForward": "ignore"},
         "capAdd": list(made.capabilities),
-        "containerEnv": dict(_environment(made)),
+        "containerEnv": dict(_container_environment(made)),
         "remoteEnv": {"SSH_AUTH_SOCK": ""},
         "customizations": {"vscode": {"settings": SETTINGS}},
         "workspaceFolder": made.directory,
@@ -129,7 +129,7 @@ SETTINGS = {"git.terminalAuthentication": False, "remote.autoForwardPorts": Fals
 """What VS Code would bring in by itself."""
 
 
-def _environment(made: Container) -> Iterator[tuple[str, str]]:
+def _container_environment(made: Container) -> Iterator[tuple[str, str]]:
     """The variables that are set. Those that Docker's client would take from elsewhere are set to nothing."""
     yield from dict.fromkeys(made.unset, "").items()
     if made.account is not None:
@@ -153,7 +153,7 @@ def _run_arguments(made: Container) -> Iterator[str]:
     yield from (f"--ulimit={name}={limit}:{limit}" for name, limit in ulimits(limits).items())
 
 
-def _mounts(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
+def _mount_strings(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
     """All but the project itself, and a home that can be written: editors put their server there."""
     project = policy.canonical(policy.facts.project)
     for bind in made.binds:

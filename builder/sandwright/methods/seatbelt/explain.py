@@ -66,7 +66,7 @@ class ReadProfile(ReadBack):
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002 - whatever is there
         """Whether it can be renamed: macOS asks whether the old name may be removed."""
-        resource: Resource = {"path": self._native_path(path), "vnode-type": "DIRECTORY"}
+        resource: Resource = {"path": self._path_on_macos(path), "vnode-type": "DIRECTORY"}
         return _evaluate_operation(self.evaluator, "file-write-unlink", resource).allowed
 
     def way_to_proxy(self) -> MethodVerdict:
@@ -80,14 +80,14 @@ class ReadProfile(ReadBack):
         for link in question.links:
             target = facts.link(link) or ""
             if "/" in target or same(target) != same(link.rpartition("/")[2]):
-                resource: Resource = {"path": self._native_path(link), "vnode-type": "SYMLINK"}
+                resource: Resource = {"path": self._path_on_macos(link), "vnode-type": "SYMLINK"}
                 verdict = _evaluate_operation(self.evaluator, "file-read-metadata", resource)
                 if not verdict.allowed:
                     yield replace(verdict, target=link)
 
     def _macos_operations(self, question: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
         """The operations that macOS checks for an action: all of them have to be allowed."""
-        path, kind = self._native_path(question.path), facts.kind(question.path)
+        path, kind = self._path_on_macos(question.path), facts.kind(question.path)
         vnode = _VNODES.get(kind or "file", "REGULAR-FILE")
         match question.kind:
             case "read":
@@ -106,7 +106,7 @@ class ReadProfile(ReadBack):
 
     def _connecting(self, question: Asked) -> tuple[str, Resource]:
         if question.path:
-            return "network-outbound", {"unix": "true", "path": self._native_path(question.path)}
+            return "network-outbound", {"unix": "true", "path": self._path_on_macos(question.path)}
         host = "localhost" if question.host == "localhost" else question.host
         address = f"[{host}]" if ":" in host else host
         return "network-outbound", {"remote": f"{address}:{question.port}", "proto": "tcp"}
@@ -120,7 +120,7 @@ class ReadProfile(ReadBack):
                 return verdict
         return verdict
 
-    def _native_path(self, path: str) -> str:
+    def _path_on_macos(self, path: str) -> str:
         return native(path, self.policy)
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str:

@@ -46,7 +46,7 @@ def unowned_directories() -> Iterator[Path]:
                 yield directory
 
 
-def remove_nameless(directory: Path) -> bool:
+def remove_unowned(directory: Path) -> bool:
     """Remove one, if it still is; give whether it has gone."""
     if directory in unowned_directories():
         with suppress(OSError):

@@ -12,7 +12,7 @@ from typing import Protocol
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -21,7 +21,7 @@ from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed, Trial
-from sandwright.watchdog import base_environment, run_bounded
+from sandwright.watchdog import run_bounded, runtime_environment
 
 HIDDEN = "hidden/word"
 SHOWN = "shown"
@@ -84,7 +84,7 @@ def _run_trial(
     (project / SHOWN).write_text(visible)
     text = f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}"
     policy = MergedPolicy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
-    facts = collect(policy, project=project, environ={"HOME": str(scratch)})
+    facts = collect_facts(policy, project=project, environ={"HOME": str(scratch)})
     probe = project / "probe"
     probe.write_bytes(own_probe().read_bytes())
     probe.chmod(0o755)
@@ -100,7 +100,7 @@ def _run_trial(
         backend.wrap(scratch / "out", [str(probe), *trial.arguments()]),
         limit=limit,
         stop=Event(),
-        env={**base_environment(), **environment},
+        env={**runtime_environment(), **environment},
     )
     return trial.judge(ended)
 

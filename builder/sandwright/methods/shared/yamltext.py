@@ -28,7 +28,7 @@ def yaml_text(document: Mapping[str, Any], *, note: Iterable[str] = ()) -> str:
     return "\n".join([*(f"# {line}" for line in note), *_write_mapping(document, "")]) + "\n"
 
 
-def quoted(text: str) -> str:
+def yaml_quoted(text: str) -> str:
     """A text in double quotes, on one line (YAML 1.2, 7.3.1)."""
     if _AS_IT_IS.fullmatch(text):
         return f'"{text}"'
@@ -102,6 +102,6 @@ def _write_scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
             return str(value)
         case str():
             plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-            return value if plain else quoted(value)
+            return value if plain else yaml_quoted(value)
         case _:
             raise TypeError(f"{value!r} has no place in a manifest")

@@ -43,11 +43,11 @@ class DedicatedAccount:
 
 def account_for(project: str, uid: int) -> DedicatedAccount:
     """The account of a project, by its canonical path, for the user who works there: always the same."""
-    name = f"sandwright-{digest_of(project, uid)[:12]}"
+    name = f"sandwright-{account_digest(project, uid)[:12]}"
     return DedicatedAccount(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
 
 
-def digest_of(project: str, uid: int) -> str:
+def account_digest(project: str, uid: int) -> str:
     """What names what belongs to a project and a user."""
     return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -69,7 +69,7 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
     over = (word for name, directory in places.items() for word in ("beside", name, directory))
     steps = (*_step_words(policy, plan, account), *over)
     words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in steps)
-    watched = [mount for mount in _account_mounts(plan, account) if mount.target not in places.values()]
+    watched = [mount for mount in _mounts_with_home(plan, account) if mount.target not in places.values()]
     files = (
         Artifact("plan", words, "the mounts of its root"),
         Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
@@ -97,7 +97,7 @@ def _account_environment(policy: ResolvedPolicy, account: DedicatedAccount) -> d
 
 def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:
     """The steps of `launcher/source/user.c` with their words. What is read-only is so once all is mounted."""
-    mounts = _account_mounts(plan, account)
+    mounts = _mounts_with_home(plan, account)
     memory = {
         mount.target for mount in mounts if mount.kind in ("tmpfs", "mask") and mount.entry == "directory"
     }
@@ -127,7 +127,7 @@ def _step_words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccou
         yield "loopback"
 
 
-def _account_mounts(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
+def _mounts_with_home(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
     """The plan's, and the account's home."""
     mounts = list(plan.mounts)
     if account.home:

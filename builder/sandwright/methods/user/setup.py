@@ -95,7 +95,7 @@ def plan_account(account: DedicatedAccount, workspace: Workspace) -> AccountPlan
 def plan_removal(account: DedicatedAccount) -> AccountPlan:
     """What takes an account away. Raise UsageError where none is, HostError while something of it runs."""
     uid = uid_of(account.name)
-    record = _read_record(account)
+    record = _read_account_record(account)
     if uid is None and record is None:
         raise UsageError(f"there is no account {account.name}")
     running = [] if uid is None else processes(uid)
@@ -138,7 +138,7 @@ class _Record:
         return json.dumps(fields, indent=1, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def _read_record(account: DedicatedAccount) -> _Record | None:
+def _read_account_record(account: DedicatedAccount) -> _Record | None:
     path = Path(account.home).parent / RECORD
     try:
         data = strictjson.loads_record(path.read_bytes())
@@ -163,7 +163,7 @@ def _check_tree(tree: Path) -> None:
 
 
 def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[AccountStep]:
-    uid, before, project = uid_of(account.name), _read_record(account), workspace.project
+    uid, before, project = uid_of(account.name), _read_account_record(account), workspace.project
     passed = _closed_parents(workspace.trees, -1 if uid is None else uid)
     record = _Record(
         str(project),
@@ -186,11 +186,11 @@ def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[Account
         says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
         yield AccountStep((says,), _restrict_others(project, 0))
     for tree in workspace.trees:
-        if uid is None or sharing.read(tree).permissions(uid) != 7:
+        if uid is None or sharing.read_acl(tree).permissions(uid) != 7:
             says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
             yield AccountStep((says,), _sharing(account, tree, workspace.closed))
     for path in sorted(map(Path, workspace.closed)):
-        if uid is not None and path.exists() and sharing.read(path).permissions(uid) is not None:
+        if uid is not None and path.exists() and sharing.read_acl(path).permissions(uid) is not None:
             yield AccountStep((f"take its rights over {path} back",), _take_ownership(path, uid))
 
 
@@ -270,7 +270,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
             _restrict_others(project, record.mode),
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):
-        if uid is not None and sharing.read(directory).permissions(uid) is not None:
+        if uid is not None and sharing.read_acl(directory).permissions(uid) is not None:
             yield AccountStep((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
     if uid is not None:
         yield AccountStep((f"remove the system account {account.name}",), lambda: _userdel(account.name))

@@ -96,14 +96,14 @@ def can_traverse(directory: Path, uid: int) -> bool:
     status = directory.stat()
     if status.st_uid == uid:
         return bool(status.st_mode & stat.S_IXUSR)
-    permissions = read(directory).permissions(uid)
+    permissions = read_acl(directory).permissions(uid)
     return bool((status.st_mode if permissions is None else permissions) & EXECUTE)
 
 
-def read(path: Path) -> AccessList:
+def read_acl(path: Path) -> AccessList:
     """What holds for a file or directory. Raise OSError."""
     try:
-        return acl.decode(os.getxattr(path, ACCESS))
+        return acl.decode_acl(os.getxattr(path, ACCESS))
     except OSError as error:
         if error.errno not in (errno.ENODATA, errno.ENOTSUP):
             raise
@@ -175,7 +175,7 @@ def _default_list(descriptor: int) -> AccessList | None:
 
 def _read_acl(descriptor: int, name: str) -> AccessList | None:
     try:
-        return acl.decode(os.getxattr(descriptor, name))
+        return acl.decode_acl(os.getxattr(descriptor, name))
     except OSError as error:
         if error.errno == errno.ENODATA:
             return None
@@ -184,7 +184,7 @@ def _read_acl(descriptor: int, name: str) -> AccessList | None:
 
 def _write_acl(descriptor: int, name: str, access: AccessList) -> None:
     try:
-        os.setxattr(descriptor, name, acl.encode(access))
+        os.setxattr(descriptor, name, acl.encode_acl(access))
     except OSError as error:
         raise _explain_acl_error(error) from error
 

@@ -46,7 +46,7 @@ class Vm(Bwrap):
 
     def lacking(self, host: MachineFacts) -> Preflight | None:
         """What isn't there."""
-        return _missing_requirement(self.name, self.programs(), host)
+        return _missing_program(self.name, self.programs(), host)
 
     def trial(self) -> Mapping[str, str]:
         """What the launcher of a trial is told besides."""
@@ -69,7 +69,7 @@ class VmLandlock(Landlock):
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it with a policy that hides one directory."""
-        if lacking := _missing_requirement(self.name, self.programs(), host):
+        if lacking := _missing_program(self.name, self.programs(), host):
             return lacking
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explained_by_landlock)
 
@@ -78,7 +78,7 @@ class VmLandlock(Landlock):
         return iter(())
 
 
-def _missing_requirement(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
+def _missing_program(method: str, programs: Sequence[str], host: MachineFacts) -> Preflight | None:
     """What isn't there."""
     if host.os != "linux":
         return Preflight(method, "wrong-system", f"its kernel is Linux'; this is {host.os}")

@@ -105,10 +105,10 @@ def _planned_mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """The mounts of a plan, as `sandwright.render.mount_watch` writes it."""
     words = content.decode("utf-8", "surrogateescape").split("\0")[2:-1]
     for record in zip(words[::4], words[1::4], words[2::4], words[3::4], strict=True):
-        yield _planned_mount(*record), ArtifactPosition(PLAN, f"{record[0]} {record[1]}")
+        yield _mount_of_record(*record), ArtifactPosition(PLAN, f"{record[0]} {record[1]}")
 
 
-def _planned_mount(kind: str, target: str, source: str, flags: str) -> Mount:
+def _mount_of_record(kind: str, target: str, source: str, flags: str) -> Mount:
     match kind:
         case "write" | "read":
             return Mount(target, "bind", kind == "write", source)

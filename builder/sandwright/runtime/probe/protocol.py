@@ -66,16 +66,18 @@ def attempt(operation: str, *words: Word) -> Attempt:
 
 def requests(attempts: Sequence[Attempt], *, word: str) -> bytes:
     """The program's standard input. `word` marks its answers; it holds no space."""
-    return "".join(f"{line(each, index, word=word)}\n" for index, each in enumerate(attempts)).encode()
+    return "".join(
+        f"{request_line(each, index, word=word)}\n" for index, each in enumerate(attempts)
+    ).encode()
 
 
-def line(attempt: Attempt, index: int, *, word: str) -> str:
+def request_line(attempt: Attempt, index: int, *, word: str) -> str:
     """One line of the program's standard input, or one argument behind `--lines`."""
     arguments = (_hex(argument) for argument in attempt.arguments)
     return " ".join([word, str(index), attempt.operation, *arguments])
 
 
-def answers(output: bytes, count: int, *, word: str, why: str = "") -> list[ProbeAnswer]:
+def parse_answers(output: bytes, count: int, *, word: str, why: str = "") -> list[ProbeAnswer]:
     """The answers in the program's output, one for each of `count` attempts; other output is passed over.
 
     `why` is said of each that has none.

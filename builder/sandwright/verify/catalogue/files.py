@@ -37,7 +37,7 @@ def writes_plain(fixture: Fixture) -> ProbeStep:
     return step("works", "write", fixture.write / "plain")
 
 
-def identity(path: Path) -> bytes:
+def inode_identity(path: Path) -> bytes:
     """Device and inode as the probe program writes them: what the image has there has others."""
     try:
         status = path.lstat()
@@ -64,7 +64,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", fixture.write / "made-directory"),
-        check=lambda: _check_written(made, fixture.word, subject.owner),
+        check=lambda: _content_fault(made, fixture.word, subject.owner),
     )
     yield _probe(
         "replace",
@@ -284,7 +284,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
         "only harmless devices exist",
         *(step("device.seen", "stat", f"/dev/{name}") for name in _DEVICES),
         *(step("device.none", "read", f"/dev/{name}") for name in _DEVICES),
-        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(identity(Path("/dev/fuse")),)),
+        ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(inode_identity(Path("/dev/fuse")),)),
         controls=(step("works", "write", "/dev/null", "x"), step("works", "stat", "/dev/urandom")),
     )
     yield _probe(
@@ -296,7 +296,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
     )
 
 
-def _check_written(path: Path, content: str, uid: int) -> str | None:
+def _content_fault(path: Path, content: str, uid: int) -> str | None:
     if not path.is_file():
         return f"{path} is not there"
     owner = path.stat().st_uid

@@ -22,7 +22,7 @@ from sandwright.verify.catalogue.files import (
     creation_attempts,
     creation_controls,
     find_created,
-    identity,
+    inode_identity,
     reads_plain,
     writes_plain,
 )
@@ -204,7 +204,7 @@ def _of_image(rule: PathRule, inside: Sequence[Path], subject: ProofSubject) -> 
     if not subject.policy.denies_image(rule.path):
         claim = "image.own" if _in_image(rule.path) else "foreign"
         for each in (path, *inside):
-            yield ProbeStep(attempt("stat", each), claim, lacks=(identity(each),))
+            yield ProbeStep(attempt("stat", each), claim, lacks=(inode_identity(each),))
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("image.entry", "stat", each) for each in inside)
         yield step("image.create", "create", _unique(rule.path, subject))

@@ -113,7 +113,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     arm = subject.policy.facts.platform.endswith("arm64")
     for call in _CALLS:
         number = call.arm64 if arm else call.amd64
-        if number is None or _is_granted(call.name, subject):
+        if number is None or _is_granted_by_profile(call.name, subject):
             continue
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
         tried = ProbeStep(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
@@ -121,7 +121,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield from _special(subject, arm=arm, fixed=subject.policy.process.seccomp == "build")
 
 
-def _is_granted(name: str, subject: ProofSubject) -> bool:
+def _is_granted_by_profile(name: str, subject: ProofSubject) -> bool:
     """What the profile `build` grants more than the others, for test suites that trace."""
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 

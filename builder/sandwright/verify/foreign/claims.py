@@ -39,7 +39,7 @@ _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 _PLACE = re.compile(r"\{([a-z-]+)\}")
 
 
-def _check_name(text: str) -> str:
+def _check_subject_name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("is no name: lower-case letters, digits, dots and dashes")
     return text
@@ -52,7 +52,7 @@ def _engine(text: str) -> str:
     return text
 
 
-def _file_names(files: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_file_names(files: Mapping[str, Any]) -> Mapping[str, Any]:
     wrong = [((name,), "is no plain file name") for name in files if not _FILE.fullmatch(name)]
     if wrong:
         raise FieldErrors(wrong)
@@ -76,7 +76,7 @@ class Promises:
     """One file of promises."""
 
     schema_version: Literal[1] = field(metadata={"key": "schema"})
-    name: Annotated[str, ValueCheck(_check_name)]
+    name: Annotated[str, ValueCheck(_check_subject_name)]
     """What reports call it."""
 
     about: str
@@ -88,7 +88,7 @@ class Promises:
     command: tuple[Any, ...] = ()
     """The words before the command that is to run in it; `--subject` goes before it."""
 
-    files: Annotated[dict[str, Any], ValueCheck(_file_names)] = field(default_factory=dict)
+    files: Annotated[dict[str, Any], ValueCheck(_check_file_names)] = field(default_factory=dict)
     """Files of settings, by name: text as it is, anything else as JSON. They lie in `{files}`."""
 
     at: str = ""
@@ -136,7 +136,7 @@ def policy_text(promises: Promises) -> str:
 def expand_template(template: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401
     """A value with this run's paths. Raise UsageError for a name that there is not."""
     if isinstance(template, str):
-        return _PLACE.sub(lambda found: _expand_place(found[1], places), template)
+        return _PLACE.sub(lambda found: _expand_path_name(found[1], places), template)
     if isinstance(template, Mapping):
         return {name: expand_template(value, places, groups) for name, value in template.items()}
     if isinstance(template, (list, tuple)):
@@ -157,7 +157,7 @@ def _expand_item(
         yield from expand_template(item["words"], {**places, "path": path}, groups)
 
 
-def _expand_place(name: str, places: Mapping[str, str]) -> str:
+def _expand_path_name(name: str, places: Mapping[str, str]) -> str:
     if name not in places:
         raise UsageError(
             f"there is no {{{name}}} here; there is {', '.join(f'{{{each}}}' for each in places)}"

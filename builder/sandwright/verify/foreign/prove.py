@@ -27,7 +27,7 @@ from sandwright.verify.probe import Probe, ProbeStep
 from sandwright.verify.prove import answers_of, start_outcome
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.runs import Runs
-from sandwright.verify.sandbox import Batch, base_environment
+from sandwright.verify.sandbox import Batch, probe_environment
 from sandwright.verify.verdict import Verdict
 
 
@@ -65,7 +65,7 @@ def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[Prob
         control = control_outcomes(
             subject,
             lambda fixture: resolve_promised(promises, fixture),
-            base_environment(subject.fixture.state),
+            probe_environment(subject.fixture.state),
         )
         probes = list(_catalogue_probes(subject, sandbox))
         check_names(promises, [*(each.name for each in probes), *COMMAND_RUNS])

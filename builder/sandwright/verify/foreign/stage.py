@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright.engines.archive import empty_image
 from sandwright.engines.client import EngineClient
 from sandwright.errors import UsageError
-from sandwright.policy.collect import collect
+from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -23,7 +23,7 @@ from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
 from sandwright.verify.foreign.subject import ForeignSubject
 from sandwright.verify.host_process import host_process
 from sandwright.verify.listeners import canary_listeners
-from sandwright.verify.sandbox import base_environment
+from sandwright.verify.sandbox import probe_environment
 from sandwright.verify.subject import canaries
 
 PLANTED = Path("/var/tmp")  # noqa: S108 - where sandboxes neither have a directory of their own nor grant one
@@ -76,7 +76,7 @@ def resolve_promised(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
     base_layer = layer(policy_text(promises), file=f"{promises.name}: policy")
     added = run_layer(fixture.settings())
     merged = MergedPolicy.from_layers([base_layer, *([added] if added else [])])
-    return merged.resolve(collect(merged, project=fixture.write))
+    return merged.resolve(collect_facts(merged, project=fixture.write))
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def _subject_sandbox(subject: ForeignSubject, command: Sequence[object]) -> Iter
             text = value if isinstance(value, str) else json.dumps(value, indent=2)
             (fixture.artifacts / name).write_text(text, encoding="utf-8")
         environment = {
-            **base_environment(fixture.state),
+            **probe_environment(fixture.state),
             **subject.canaries.environment,
             MARK: fixture.word,
         }

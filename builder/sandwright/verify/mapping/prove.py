@@ -33,13 +33,13 @@ from sandwright.verify.mapping.seen import (
     Lookup,
     SeenUser,
     attempts,
-    command,
+    probe_command,
     seen_user,
 )
 from sandwright.verify.mapping.starts import PROVED, MappedImage, mapped_image
 from sandwright.verify.smoke.report import ImageRow
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from sandwright.watchdog import Ended, base_environment
+from sandwright.watchdog import Ended, runtime_environment
 
 LIMIT = 120.0
 """Seconds for one start."""
@@ -118,8 +118,8 @@ def fault(session: Session, image: MappedImage, case: MappingCase, lookup: Looku
         (work / PROBE.name).chmod(0o755)
         word = uuid.uuid4().hex
         attempted = attempts(lookup, case.expected.home if isinstance(case.expected, ExpectedUser) else "/")
-        argv = command(attempted, word=word)
-        start = Start(image.startable, argv, LIMIT, base_environment(), image.run_as(case, work))
+        argv = probe_command(attempted, word=word)
+        start = Start(image.startable, argv, LIMIT, runtime_environment(), image.run_as(case, work))
         result = session.run(start)
         if isinstance(case.expected, str):
             refused = result.status == REFUSED and case.expected in result.stderr

@@ -17,7 +17,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.verify.fixture import Fixture, plant_fixture
 from sandwright.verify.image import Provision, host_programs, provide
 from sandwright.verify.outcome import ProbeOutcome
-from sandwright.verify.sandbox import base_environment, materialize
+from sandwright.verify.sandbox import materialize, probe_environment
 from sandwright.verify.verdict import Verdict
 from sandwright.verify.work.judge import ScriptEnd, WorkResult, judge_work, work_outcome
 from sandwright.verify.work.probe import WorkProbe, work_probes
@@ -111,7 +111,7 @@ def _prove_work(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:
 def _run_work(proof: _Proof, probe: WorkProbe, launcher: Path, project: Path) -> WorkResult:
     word = uuid.uuid4().hex
     environment = {
-        **base_environment(proof.fixture.state),
+        **probe_environment(proof.fixture.state),
         **proof.provision.environment,
         SESSION.name: f"verify-{word[:12]}",
     }

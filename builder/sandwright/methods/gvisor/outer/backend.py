@@ -107,7 +107,7 @@ class OuterGvisor(Launched):
         except SandwrightError as error:
             return Preflight(self.name, "not-started", str(error))
         return Preflight(
-            self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load_image(self.engine)
+            self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _build_advice(self.engine)
         )
 
     def explained(self, failed: Failed) -> tuple[Code, str, str]:
@@ -130,7 +130,7 @@ class OuterGvisor(Launched):
         return engine_backend(self.engine)
 
 
-def _load_image(engine: str) -> str:
+def _build_advice(engine: str) -> str:
     built = f"sandwright build-images --name {NAME}"
     return f"{built}, and where that is not below this checkout or $SANDWRIGHT_BUILD, load it into {engine}"
 

@@ -22,7 +22,7 @@ from sandwright.methods.shared.engine.backend import LABEL, PREFIX
 from sandwright.methods.shared.rundirs import record_directory
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.watchdog import base_environment
+from sandwright.watchdog import runtime_environment
 
 LIMIT = 60.0
 """Seconds that anything asked of a container may take."""
@@ -122,7 +122,7 @@ def outer_container(
 
     `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
     that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
-    engine's client in place of ours; `given` is for measuring. The network is none or the host's: a proxy
+    engine's client in place of ours; `granted` is for measuring. The network is none or the host's: a proxy
     comes with `sandwright run`, as do guards for protected names that don't exist yet; Git's directories that
     need those are read-only instead. Raise HostError when the container can't be started, RenderError like
     rendering.
@@ -130,7 +130,7 @@ def outer_container(
     name, container = policy.gvisor_engine, f"{PREFIX}{uuid.uuid4().hex}"
     with scratch_directory() as scratch, record_directory(name, container):
         client_env = {
-            **base_environment(),
+            **runtime_environment(),
             **client_environment(),
             **engine_backend(name).settings(collect_host()),
         }

@@ -83,14 +83,14 @@ def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) ->
     """The artifacts for a policy whose `gvisor.engine` names an engine.
 
     `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
-    `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
+    `granted` is for measuring: what the container gets in place of what was measured. Raise RenderError for
     what neither can be told.
     """
     _check_expressible(policy)
     granted = granted or grant(rootless=policy.facts.uid != 0)
     plan = mount_plan(policy, root="image")
     document = inner_config(policy, plan)
-    points = list(_mount_points(document))
+    points = list(_outer_mount_points(document))
     made = outer_container(
         policy, plan, _outer_engine(policy.gvisor_engine), granted, private=_private_root_names(document)
     )
@@ -274,7 +274,7 @@ def _json(document: dict[str, Any]) -> str:
     return text
 
 
-def _mount_points(document: dict[str, Any]) -> Iterator[str]:
+def _outer_mount_points(document: dict[str, Any]) -> Iterator[str]:
     """What the image must have, since it is mounted on in one of its own directories."""
     targets = [each["destination"] for each in document["mounts"]]
     for path in targets:

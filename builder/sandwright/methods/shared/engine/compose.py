@@ -13,7 +13,7 @@ from typing import Any
 
 from sandwright.methods.shared.engine.arguments import limits_of_processors, scratch_options, ulimits
 from sandwright.methods.shared.engine.container import Container, network_files, with_mounts
-from sandwright.methods.shared.yamltext import quoted, yaml_text
+from sandwright.methods.shared.yamltext import yaml_quoted, yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
 from sandwright.render.mounts import MountPlan
@@ -131,7 +131,7 @@ def _bind_volume(source: str, target: str, *, writable: bool = False) -> str:
 
 
 def _compose_text(text: str) -> str:
-    return f'"{text}"' if _PLAIN.fullmatch(text) else quoted(_literal(text))
+    return f'"{text}"' if _PLAIN.fullmatch(text) else yaml_quoted(_literal(text))
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9/._ -]*")

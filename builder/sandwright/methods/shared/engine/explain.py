@@ -10,7 +10,7 @@ from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Calls, Enclosure
 from sandwright.evaluate.explain.isolation import refuse_unknown
 from sandwright.evaluate.explain.plans import ReadPlan, read_plan
-from sandwright.evaluate.explain.squid import Squid, parsed
+from sandwright.evaluate.explain.squid import Squid, parse_squid
 from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.launcher.plan import NAME, LaunchPlan
@@ -57,7 +57,7 @@ def proxy_of(rendered: Rendered) -> Callable[[], Squid] | None:
     return (
         None
         if squid_artifact is None
-        else lambda: parsed(squid_artifact.content.decode(), squid_artifact.name)
+        else lambda: parse_squid(squid_artifact.content.decode(), squid_artifact.name)
     )
 
 
