@@ -30,6 +30,7 @@ DECLARATION = Declaration(
         "filesystem.protect": Support("stricter", "a repository's own directory is read-only as a whole"),
         "filesystem.protect-elsewhere": Support("exact", "of the host there is only the project"),
         "filesystem.links": Support("cannot", reasons.LINKS),
+        "filesystem.git-links": Support("exact", "a Git directory is read-only as a whole"),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("stricter", "nothing of the host's files appears in the cluster"),
         "network.none": Support("stricter", "no IP socket can be made, to its own localhost neither"),

@@ -107,6 +107,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.protect": "protected names below writable paths can't be changed, nor made in the project",
     "filesystem.protect-elsewhere": "protected names can't be made below writable paths outside the project",
     "filesystem.links": "links on the way to a denied, read-only or protected path can't be replaced",
+    "filesystem.git-links": "links can be neither made in a writable Git directory nor moved there",
     "filesystem.tmp-private": "an empty temporary directory for each run",
     "filesystem.tmp-shared": "the host's temporary directory",
     "network.none": "no network",

@@ -36,6 +36,8 @@ EXPECTED: Mapping[str, Answers] = {
     "covered.make": _cannot("filesystem.protect"),
     "covered.replace": _cannot("filesystem.protect"),
     "covered.inside": _cannot("filesystem.protect"),
+    "git.symlink": _cannot("filesystem.git-links"),
+    "git.move": _cannot("filesystem.git-links"),
     "reserved.read": _REFUSED,
     "reserved.write": _REFUSED,
     "listed": Answers("ok EACCES", "a directory in which something is denied can't be listed"),

@@ -17,6 +17,10 @@ DENIED_LATER_ENDS = "a denied name that the host makes during a run ends it, wit
 DENIED_LATER_HIDDEN = "a denied name that the host makes during a run is hidden, within milliseconds"
 FIRST_PROCESS = "the first process, which `launch` brings, is one of them"
 FRAGMENTS = "fragments are Seatbelt's"
+GIT_LINKS = (
+    "a program can make a link in a Git directory: the end of the run removes it, and until then Git on the "
+    "host writes through it"
+)
 HOST_ROOT = "the root is the host's"
 HOSTS_AUTHORITIES = (
     "a copy of the host's bundle lies over the image's, made when the run starts, and one for Java"
@@ -47,6 +51,7 @@ RIGHTS = "the account reads what its rights allow"
 SECCOMP_IS_LINUX = "seccomp is Linux's"
 SOCKETS_BY_PATH = "seccomp can't tell sockets by path, and a readable socket can be connected to"
 SUPERVISED = "the launcher connects for programs inside, to their own and to those listed"
+SUPERVISED_LINKS = "the launcher makes links for programs inside, and none in a Git directory"
 SUPERVISED_PORTS = "the launcher connects for programs inside, to 127.0.0.1 and ::1 at these ports"
 UNCOVERED = "a mount needs an existing path, and no placeholder is made outside the project"
 APPEARS = f"{UNCOVERED}; once such a name is made, no further run starts until you have looked"
