@@ -14,6 +14,7 @@ _REPOSITORY = "declared: the directory of a repository is read-only as a whole"
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
     "commits": Answers("EROFS", _REPOSITORY),
+    "git.symlink": Answers("EROFS", _REPOSITORY),
     "covered.write": Answers("EACCES EROFS ENOENT", _REPOSITORY),
     "image.file": Answers("ENODATA", "over a denied file one without content is mounted"),
     "hidden.file": Answers("ENODATA", "over a denied file one without content is mounted"),

@@ -30,6 +30,7 @@ DECLARATION = Declaration(
         "filesystem.protect": Support("stricter", "the directory of a repository is read-only as a whole"),
         "filesystem.protect-elsewhere": Support("exact", "the project is the only part of the host"),
         "filesystem.links": Support("cannot", reasons.LINKS),
+        "filesystem.git-links": Support("exact", "a Git directory is read-only as a whole"),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("stricter", "the host's files do not exist in the cluster"),
         "network.none": Support("stricter", "IP sockets cannot be created, not even for its own localhost"),

@@ -92,9 +92,11 @@ def test_a_labelled_image_is_released_and_made_again(world: World, tmp_path: Pat
         "uri": f"git+{LABELS[f'{OCI}source']}",
         "digest": {"gitCommit": COMMIT},
     }
-    made = provenance.read(statement.decode(claim.payload, "it"), release.root.digest, "it")
+    made = provenance.read_provenance(
+        statement.decode_statement(claim.payload, "it"), release.root.digest, "it"
+    )
     assert made.parameters.variant == VARIANT
-    written = sources.collect(world.catalogue, "app")
+    written = sources.collect_sources(world.catalogue, "app")
     published = world.output / "images/app"
     assert rebuild(made, written, published, tmp_path, supply(world)) == release.root.digest
 

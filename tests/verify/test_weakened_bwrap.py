@@ -107,6 +107,12 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     ),
     # links
     "a pin": (without_words("--bind", "{write}/deep", "{write}/deep"), "links/exchange links/move-parent"),
+    "the refusal of links in a Git directory": (
+        launcher("links.c", "        fault = EPERM; /*", "        fault = 0; /*"), "links/git",
+    ),
+    "the mount of a Git directory": (
+        without_words("--bind", "{write}/.git", "{write}/.git"), "links/git links/move-repository",
+    ),
     # processes
     "dropped capabilities": (
         instead_of(["--cap-drop", "ALL"], ["--cap-add", "ALL"]),

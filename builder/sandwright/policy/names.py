@@ -107,6 +107,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.protect": "protected names are read-only; missing ones in the project cannot be created",
     "filesystem.protect-elsewhere": "protected names below other writable paths cannot be created",
     "filesystem.links": "links that lead to a denied, read-only or protected path cannot be replaced",
+    "filesystem.git-links": "links cannot be created in, or moved to, a writable Git directory",
     "filesystem.tmp-private": "an empty temporary directory for each run",
     "filesystem.tmp-shared": "the host's temporary directory",
     "network.none": "no network",

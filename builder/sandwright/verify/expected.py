@@ -103,6 +103,12 @@ _TABLE: Mapping[str, _Row] = {
         "EBUSY",
     ),
     "commits": _Row("filesystem.protect", "Git's other files can be written, as commits do", "ok"),
+    "git.symlink": _Row("filesystem.git-links", "no link is made in a Git directory", "EPERM"),
+    "git.move": _Row(
+        "filesystem.git-links",
+        "a Git directory is a mount, to which nothing is moved and no other name of a file leads",
+        "EXDEV",
+    ),
     "covered.write": _Row(
         "filesystem.protect",
         "a file of Git's that must not say anything is on a read-only mount, and nobody may write it",

@@ -20,6 +20,7 @@ DECLARATION = Declaration(
         "filesystem.protect": Support("exact", reasons.PLACEHOLDER_DIRECTORY),
         "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
         "filesystem.links": Support("cannot", reasons.LINKS),
+        "filesystem.git-links": Support("exact", reasons.SUPERVISED_LINKS),
         "filesystem.tmp-private": Support("exact"),
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("exact"),

@@ -33,6 +33,7 @@ DECLARATION = Declaration(
         "filesystem.protect": Support("cannot", INSIDE),
         "filesystem.protect-elsewhere": Support("partly", f"as filesystem.protect: {INSIDE}"),
         "filesystem.links": Support("cannot", reasons.LINKS),
+        "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
         "filesystem.tmp-private": Support(
             "stricter", "a directory of the run's own in TMPDIR; /tmp can't be used"
         ),

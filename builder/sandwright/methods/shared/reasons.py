@@ -19,6 +19,10 @@ DENIED_LATER_ENDS = "if the host creates a denied name during a run, the run end
 DENIED_LATER_HIDDEN = "if the host creates a denied name during a run, it is hidden within milliseconds"
 FIRST_PROCESS = "the init process of the launcher counts as one"
 FRAGMENTS = "fragments apply to Seatbelt only"
+GIT_LINKS = (
+    "a program can create a link in a Git directory, and Git on the host writes through it until the end of "
+    "the run removes it"
+)
 HOST_ROOT = "the root is the host's"
 HOSTS_AUTHORITIES = (
     "a copy of the host's CA bundle is mounted over the image's at the start of a run, also for Java"
@@ -47,6 +51,7 @@ RIGHTS = "the account can read what file permissions allow"
 SECCOMP_IS_LINUX = "seccomp exists only on Linux"
 SOCKETS_BY_PATH = "seccomp cannot distinguish sockets by path, and programs can connect to readable sockets"
 SUPERVISED = "the launcher connects on behalf of programs, to their own sockets and to the listed ones"
+SUPERVISED_LINKS = "the launcher creates links on behalf of programs, but none in a Git directory"
 SUPERVISED_PORTS = "the launcher connects on behalf of programs, to these ports on 127.0.0.1 and ::1"
 UNCOVERED = "a mount needs an existing path, and placeholders are created only in the project"
 APPEARS = f"{UNCOVERED}; if such a name is created, the next run does not start until you have reviewed it"

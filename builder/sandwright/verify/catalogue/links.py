@@ -19,8 +19,14 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
         yield from _other_names(subject)
 
 
-def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...]) -> Probe:
-    return Probe(f"links/{name}", Family.LINKS, about, steps, controls)
+def _probe(
+    name: str,
+    about: str,
+    *steps: ProbeStep,
+    controls: tuple[ProbeStep, ...],
+    never: tuple[Path, ...] = (),
+) -> Probe:
+    return Probe(f"links/{name}", Family.LINKS, about, steps, controls, never=never)
 
 
 def _links(subject: ProofSubject) -> Iterator[Probe]:
@@ -104,6 +110,26 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
             step("covered.write", "write", write / ".git/commondir"),
             controls=_moves(write, "four"),
         )
+        yield _git_links(write)
+
+
+def _git_links(write: Path) -> Probe:
+    """What Git on the host writes: it would write through a link."""
+    names = [write / ".git" / name for name in ("COMMIT_EDITMSG", "objects/new", "refs/heads/new")]
+    link, folder = write / "linked", write / "linking"
+    return _probe(
+        "git",
+        "no link can be made in a Git directory, nor moved there, alone or in a directory",
+        *(step("git.symlink", "symlink", "elsewhere", name) for name in names),
+        *(step("git.move", action, link, name) for name in names for action in ("rename", "link")),
+        step("git.move", "rename", folder, write / ".git/folder"),
+        controls=(
+            step("works", "symlink", "elsewhere", link),
+            step("works", "mkdir", folder),
+            step("works", "symlink", "elsewhere", folder / "COMMIT_EDITMSG"),
+        ),
+        never=(*names, write / ".git/folder"),
+    )
 
 
 def _moves(write: Path, name: str) -> tuple[ProbeStep, ...]:
