@@ -32,7 +32,9 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
         if part == "..":
             current = current.rpartition("/")[0]
             continue
-        candidate = folded(f"{current}/{part}", facts)
+        candidate = f"{current}/{part}"
+        if facts.os == "darwin":
+            candidate = folded(candidate)
         target = facts.link(candidate)
         if target is None:
             current = candidate
@@ -58,9 +60,9 @@ def followed(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
     return found, tuple(where for where, _ in links)
 
 
-def folded(path: str, facts: HostFacts) -> str:
-    """A path by its name at the root, where macOS' data volume gives it a second one."""
-    if facts.os == "darwin" and path.startswith(f"{_DATA}/"):
+def folded(path: str) -> str:
+    """A path of macOS by its name at the root, where the data volume gives it a second one."""
+    if path.startswith(f"{_DATA}/"):
         short = path[len(_DATA) :]
         if any(is_inside(short, firmlink) for firmlink in FIRMLINKS):
             return short
