@@ -265,14 +265,15 @@ def _directory_listing(path: str) -> Answer:
 
 
 def _tree_digest(*roots: str) -> Answer:
-    """How many files are in some directories, and a sum of what each is and when it last changed."""
-    count = total = 0
+    """A sum of what each file in some directories is and when it last changed."""
+    total = 0
     for found in _files_in(roots):
-        count += 1 if found else 1 << 32  # no answer that something readable gives
-        if found:
+        if found is None:
+            total += 1
+        else:
             numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             total += sum(number * factor for number, factor in zip(numbers, _FACTORS, strict=True))
-    return str(count), str(total & (1 << 64) - 1)
+    return (str(total & (1 << 64) - 1),)
 
 
 def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:

@@ -48,7 +48,7 @@ def _looking(
     record.write_text(f'{{"session": "1", "clock": {clock}, "policy": "a"}}')
     key = cache_key.make()
     assert key is not None
-    entry = CacheEntry(method="x", questions=(), record=policy, roots=(str(root),), known=str(known))
+    entry = CacheEntry(questions=(), record=policy, roots=(str(root),), known=str(known))
     body = entry_bytes(entry)
     path.write_bytes(cache_key.mac(key, str(path), body) + b"\n" + body)
     path.chmod(0o600)

@@ -108,7 +108,7 @@ def _recorded(folder: Path) -> LiveHost:
 
 
 def _entry(recording: Recording) -> bytes:
-    return entry_bytes(CacheEntry(method="x", questions=question_words(recording)))
+    return entry_bytes(CacheEntry(questions=question_words(recording)))
 
 
 @pytest.mark.needs("cc")
@@ -122,10 +122,7 @@ def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
         other.listen()
         recording = asking.recording()
         assert {question[0] for question, _ in recording} == {*KINDS, "entries"} - {"minute"}
-        each = [
-            entry_bytes(CacheEntry(method="x", questions=question_words([question])))
-            for question in recording
-        ]
+        each = [entry_bytes(CacheEntry(questions=question_words([question]))) for question in recording]
         told = dict(zip((str(question) for question, _ in recording), _fed(harness, each), strict=True))
         assert {question: said for question, said in told.items() if said != "holds"} == {}
         assert changed(recording) is None
@@ -196,7 +193,6 @@ def _full_entry(folder: Path) -> bytes:
     recording = _recorded(folder).recording()
     (folder / "known").write_text(f'{{"full": "{int(time.time())}"}}')
     entry = CacheEntry(
-        method="bwrap",
         questions=question_words([each for each in recording if ("content", f"{folder}/large") != each[0]]),
         excepted=("git", "claude"),
         said=("a line",),
@@ -219,9 +215,7 @@ def _full_entry(folder: Path) -> bytes:
 
 def test_python_reads_what_it_wrote() -> None:
     recording: Recording = [(("entries", "/", "a\udcff", ""), ("l\n", "")), (("machine", ""), ())]
-    entry = CacheEntry(
-        method="x", questions=question_words(recording), environment=(("A", "b"),), said=("a line",)
-    )
+    entry = CacheEntry(questions=question_words(recording), environment=(("A", "b"),), said=("a line",))
     assert parse_entry(entry_bytes(entry)) == entry
     assert entry.recording() == recording
     with pytest.raises(RenderError):

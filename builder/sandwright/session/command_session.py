@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright import foreground, user_dirs
+from sandwright import user_dirs
 from sandwright.environment import SESSION
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document
 from sandwright.session import absent_guard, state
@@ -74,7 +74,7 @@ class CommandSession:
     def relays_terminal(self) -> bool:
         """Whether we give the launcher a terminal of its own: a native one makes it itself."""
         prepared = self.prepared
-        return not prepared.has_plan and prepared.start.terminal != "passed" and foreground.on_terminal()
+        return not prepared.has_plan and prepared.start.terminal != "passed" and os.isatty(0) and os.isatty(1)
 
     def launcher_argv(self) -> list[str]:
         """The words that start the launcher."""

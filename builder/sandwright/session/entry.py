@@ -19,7 +19,6 @@ HEAD = ("sandwright-entry", "1")
 class CacheEntry:
     """Each field of `fields.h`, in its order; what each means is said there."""
 
-    method: str
     questions: Words
     excepted: Words = ()
     said: Words = ()

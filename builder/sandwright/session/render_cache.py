@@ -162,7 +162,6 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
     scope = report.scope
     alone = prepared.runs_alone and trusted and not scope.absent
     return CacheEntry(
-        method=prepared.method,
         questions=question_words([*recording, *artifact_stamps.recording()]),
         excepted=("git", *AGENTS),
         said=tuple(map(one_line, prepared.said())),

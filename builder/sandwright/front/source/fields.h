@@ -1,5 +1,4 @@
 /* The fields of an entry of the render cache; session/entry.py has the same table, docs/front.md says what each means. */
-FIELD(WORD, method)
 FIELD(WORDS, questions)      /* of each: kind, count and words that it is about, count and words of the answer */
 FIELD(WORDS, excepted)       /* names of commands that Python looks at */
 FIELD(WORDS, said)           /* lines on standard error */

@@ -17,7 +17,7 @@ struct entry {
 };
 
 /* questions.c */
-bool entry_parse(char *content, size_t length, struct entry *entry); /* `content` is changed and has to stay */
+extern const struct document entry_form; /* of struct entry */
 bool questions_hold(const struct strv *questions); /* each has the recorded answer */
 
 /* scan.c: whether the report after a run would have nothing to say, or a signal says not to look. `since`: nanoseconds, of the file

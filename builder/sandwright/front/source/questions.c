@@ -10,13 +10,7 @@ static const struct field fields[] = {
 #define FIELD(kind, name) {#name, kind, offsetof(struct entry, name)},
 #include "fields.h"
 };
-static const struct document form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
-
-bool entry_parse(char *content, size_t length, struct entry *entry)
-{
-    *entry = (struct entry){0};
-    return document_parse(content, length, &form, entry) == NULL;
-}
+const struct document entry_form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
 
 /* What a launcher puts there for the time of a run (questions.py, is_cover). */
 static bool is_placeholder(int above, const char *name, const struct stat *status)
@@ -48,10 +42,9 @@ static char *entry_at(int above, const char *name)
 
 static void ask_entries(const struct strv *subject, struct strv *found)
 {
-    int directory = open(subject->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int directory = open(subject->at[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t index = 1; index < subject->count; index++)
         strv_push(found, entry_at(directory, subject->at[index]));
-    close(directory);
 }
 
 static void ask_content(const struct strv *subject, struct strv *found)
@@ -170,21 +163,19 @@ static void ask_numbers(const struct strv *subject, const char *letters, struct 
 
 static void ask_tree(const struct strv *subject, struct strv *found)
 {
-    uint64_t count = 0, sum = 0;
+    uint64_t sum = 0;
     for (size_t index = 0; index < subject->count; index++) {
         DIR *entries = open_directory(AT_FDCWD, subject->at[index]);
-        count += entries == NULL ? 1ULL << 32 : 0;
+        sum += entries == NULL ? 1 : 0;
         for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
             struct stat status;
             if (each->d_type == DT_DIR || fstatat(dirfd(entries), each->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
                 continue;
-            count++;
             sum += status.st_ino * 0x9E3779B97F4A7C15U + (uint64_t)status.st_size * 0xC2B2AE3D27D4EB4FU +
                    (uint64_t)nanoseconds(status.st_mtim) * 0x165667B19E3779F9U +
                    (uint64_t)nanoseconds(status.st_ctim) * 0x27D4EB2F165667C5U;
         }
     }
-    strv_push(found, xasprintf("%llu", (unsigned long long)count));
     strv_push(found, xasprintf("%llu", (unsigned long long)sum));
 }
 
@@ -194,18 +185,18 @@ static void ask_variable(const struct strv *subject, struct strv *found)
         strv_push(found, getenv(subject->at[index]) == NULL ? "" : xasprintf("=%s", getenv(subject->at[index])));
 }
 
-static const struct {
-    const char *name;
+static const struct kind {
+    const char *name; /* NULL: the last */
     void (*ask)(const struct strv *subject, struct strv *found);
     bool ordered; /* else no answer has a word twice */
     const char *letters; /* instead of `ask`; what may change without a difference is left out */
-} KINDS[] = {
+} kinds[] = {
     {"content", ask_content, true, NULL}, {"entries", ask_entries, true, NULL}, {"index", ask_index, true, NULL},
     {"listing", ask_listing, false, NULL}, {"machine", ask_machine, true, NULL}, {"nested", ask_nested, false, NULL},
     {"sockets", ask_sockets, false, NULL}, {"tree", ask_tree, true, NULL}, {"variable", ask_variable, true, NULL},
     {"artifact", NULL, true, "fugdisy"}, {"stamp", NULL, true, "Lfugdisyz"}, {"status", NULL, true, "hfugd"},
+    {NULL, NULL, false, NULL},
 };
-enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
 static bool same_words(const struct strv *one, const struct strv *other, bool ordered)
 {
@@ -229,18 +220,19 @@ static bool take_words(const struct strv *from, size_t *at, struct strv *words)
 
 bool questions_hold(const struct strv *questions)
 {
-    for (size_t at = 0, kind; at < questions->count;) {
+    for (size_t at = 0; at < questions->count;) {
         struct strv subject, answer, found = {0};
+        const struct kind *kind = kinds;
         const char *name = questions->at[at++];
-        for (kind = 0; kind < KIND_COUNT && strcmp(KINDS[kind].name, name) != 0;)
+        while (kind->name != NULL && strcmp(kind->name, name) != 0)
             kind++;
-        if (kind == KIND_COUNT || !take_words(questions, &at, &subject) || subject.count == 0 || !take_words(questions, &at, &answer))
+        if (kind->name == NULL || !take_words(questions, &at, &subject) || subject.count == 0 || !take_words(questions, &at, &answer))
             return false;
-        if (KINDS[kind].letters != NULL)
-            ask_numbers(&subject, KINDS[kind].letters, &found);
+        if (kind->letters != NULL)
+            ask_numbers(&subject, kind->letters, &found);
         else
-            KINDS[kind].ask(&subject, &found);
-        if (!same_words(&found, &answer, KINDS[kind].ordered))
+            kind->ask(&subject, &found);
+        if (!same_words(&found, &answer, kind->ordered))
             return false;
     }
     return questions->count > 0;

@@ -92,8 +92,7 @@ static _Noreturn void scan_all(void)
         if (lstat(entry->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
             scan(AT_FDCWD, entry->roots.at[index], entry->roots.at[index], &status, false, 0);
     }
-    const char *looked = xasprintf("{\"full\": \"%lld\"}", now);
-    _exit(complete && !replace_file(entry->known, looked));
+    _exit(complete && !replace_file(entry->known, xasprintf("{\"full\": \"%lld\"}", now)));
 }
 
 bool nothing_to_report(const struct entry *of, long long from)

@@ -39,8 +39,7 @@ static int open_private(const char *path, mode_t kind)
 static bool read_entry(const char *path, struct entry *entry)
 {
     size_t length, key_length, name = strlen(base_name(path)) + 1; /* with its NUL */
-    char *key_path = xasprintf("%s/.local/state/sandwright/keys/render-cache", home);
-    char *key = read_fd(open_private(key_path, S_IFREG), MOST, &key_length);
+    char *key = read_fd(open_private(xasprintf("%s/.local/state/sandwright/keys/render-cache", home), S_IFREG), MOST, &key_length);
     char *content = read_fd(open_private(path, S_IFREG), MOST, &length);
     if (key == NULL || key_length != KEY || content == NULL || length <= HEX || content[HEX] != '\n')
         return false;
@@ -53,8 +52,8 @@ static bool read_entry(const char *path, struct entry *entry)
     memcpy(message + BLOCK, base_name(path), name);
     memcpy(message + BLOCK + name, content + HEX + 1, length -= HEX + 1);
     sha256(message, BLOCK + name + length, outer + BLOCK);
-    /* Who could measure how long this takes can read the key. */
-    return memcmp(content, sha256_hex(outer, sizeof outer), HEX) == 0 && entry_parse(content + HEX + 1, length, entry);
+    bool authentic = memcmp(content, sha256_hex(outer, sizeof outer), HEX) == 0; /* who could measure the time can read the key */
+    return authentic && document_parse(content + HEX + 1, length, &entry_form, entry) == NULL;
 }
 
 /* Where Python keeps what it made for such a request (request.py, identity). */
@@ -77,9 +76,10 @@ static bool sessions_run(const char *path)
     DIR *records = fdopendir(open_private(path, S_IFDIR));
     bool fine = records != NULL;
     for (struct dirent *each; (each = next_entry(records)) != NULL;) {
-        char *record = read_file(dirfd(records), each->d_name, MOST, NULL), process[16] = "", start[24] = "none";
-        char *at = record == NULL ? NULL : strstr(record, "\"pid\": ");
-        fine = fine && at != NULL && sscanf(at, "\"pid\": %15[0-9], \"start\": %23[0-9]", process, start) == 2 && strcmp(start, process_start(process)) == 0;
+        char *record = read_file(dirfd(records), each->d_name, MOST, NULL), process[16], start[24];
+        const char *at = record == NULL ? NULL : strstr(record, "\"pid\": ");
+        fine = fine && at != NULL && sscanf(at, "\"pid\": %15[0-9], \"start\": %23[0-9]", process, start) == 2 &&
+               strcmp(start, process_start(process)) == 0;
     }
     return fine;
 }
@@ -123,8 +123,8 @@ static char *run_document(char *denials, const struct strv *post_run)
 {
     struct strv words = {0};
     struct bytes document = {0};
-    strv_push_all(&words, (char *[]){"sandwright-run", "1", "denials", "1", denials, "post_run", NULL});
-    strv_push(&words, xasprintf("%zu", post_run->count));
+    char *const head[] = {"sandwright-run", "1", "denials", "1", denials, "post_run", xasprintf("%zu", post_run->count), NULL};
+    strv_push_all(&words, head);
     strv_extend(&words, post_run);
     strv_push(&words, "end");
     bytes_words(&document, &words);
@@ -153,37 +153,37 @@ static void become_launcher(const struct entry *entry, char *path, char **comman
 
 static void start(char **command)
 {
-    struct entry entry;
+    struct entry entry = {0};
     char *path = entry_path();
     if (read_entry(path, &entry) && entry.sessions != NULL && entry.launcher.count > 0 && entry.report.count > 0 &&
         entry.record != NULL && is_plain(*command, &entry) && questions_hold(&entry.questions) && sessions_run(entry.sessions))
         become_launcher(&entry, path, command);
 }
 
-/* When a session began, in both clocks. Another run with another policy may have replaced the entry meanwhile, which says
- * where to look for that one's changes: false. */
-static bool is_session_of(const struct entry *entry, const char *path, long long clocks[2])
+/* The time of the file systems from which on a session changed something. False where another run, with another policy, has
+ * replaced the entry meanwhile: it says where to look for that one's changes. */
+static bool began(const struct entry *entry, const char *path, long long *since)
 {
     char *record = read_file(AT_FDCWD, path, MOST, NULL), *clock = record == NULL ? NULL : strstr(record, "\"clock\": [");
     size_t length = entry->record == NULL ? 0 : strlen(entry->record);
-    return clock != NULL && sscanf(clock, "\"clock\": [%lld, %lld]", &clocks[0], &clocks[1]) == 2 && length > 1 &&
-           strstr(record, xasprintf("%.*s", (int)length - 1, entry->record)) != NULL;
+    long long now = clock_now(CLOCK_REALTIME_COARSE) - clock_now(CLOCK_MONOTONIC), ticks;
+    if (clock == NULL || sscanf(clock, "\"clock\": [%lld, %lld]", since, &ticks) != 2 || length < 2)
+        return false;
+    *since = now + ticks < *since - SET_BACK ? now + ticks : *since; /* the clock may have been set back */
+    return strstr(record, xasprintf("%.*s", (int)length - 1, entry->record)) != NULL;
 }
 
 /* sandwright --after ENTRY PYTHON ... RECORD STATUS: what is left to do when the launcher has ended. */
 static _Noreturn void end(size_t count)
 {
-    struct entry entry;
+    struct entry entry = {0};
     char *record = arguments[count - 2], *denials = xasprintf("%.*s.denials", (int)strlen(record) - (int)strlen(".json"), record);
-    long long began[2];
+    long long since;
     int status = atoi(arguments[count - 1]);
     if (access(denials, F_OK) != 0 && home != NULL && read_entry(arguments[2], &entry) && entry.known != NULL &&
-        is_session_of(&entry, record, began)) {
-        long long since = clock_now(CLOCK_REALTIME_COARSE) - (clock_now(CLOCK_MONOTONIC) - began[1]);
-        if (nothing_to_report(&entry, since < began[0] - SET_BACK ? since : began[0])) {
-            unlink(record);
-            _exit(status);
-        }
+        began(&entry, record, &since) && nothing_to_report(&entry, since)) {
+        unlink(record);
+        _exit(status);
     }
     execv(arguments[3], arguments + 3);
     _exit(status);
