@@ -10,6 +10,7 @@ from sandwright.cli.parsing import suggestion
 from sandwright.errors import UsageError
 from sandwright.image.build import Fetcher, Relock
 from sandwright.image.cache import Cache, default_cache
+from sandwright.image.compress import Compression, parse_compression
 from sandwright.image.definition import ImageDefinition, load_catalogue
 from sandwright.image.mirrors import find_mirrors
 from sandwright.registry.credentials import ANONYMOUS, auth_files
@@ -34,6 +35,14 @@ def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefin
         if name not in catalogue:
             raise UsageError(f"there is no image '{name}'; {suggestion(name, catalogue)}")
     return catalogue
+
+
+def chosen_compression(text: str) -> Compression | None:
+    """The value of `--compression`. Raise UsageError where it is none."""
+    try:
+        return parse_compression(text) if text else None
+    except ValueError as error:
+        raise UsageError(f"--compression: {error}") from None
 
 
 def fetcher(

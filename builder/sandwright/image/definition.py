@@ -17,7 +17,7 @@ from sandwright.documents.document import MAX_BYTES, Document
 from sandwright.documents.document import Path as FieldPath
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.image.fields import Glob, Line, PackageName
+from sandwright.image.fields import CompressionName, Glob, Line, PackageName
 from sandwright.image.sections import (
     Accounts,
     Config,
@@ -79,6 +79,8 @@ class ImageDefinition:
     )
     smoke: Smoke = field(default_factory=Smoke)
     layers: Layers = field(default_factory=Layers)
+    compression: CompressionName | None = None
+    """How its own layers are compressed; absent: `gzip:1`. Layers of its base stay as they are."""
 
     folder: Path = field(default_factory=Path, metadata={"key": None})
     """The directory its definition is in, with its lock and its files."""

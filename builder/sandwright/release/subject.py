@@ -13,11 +13,10 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Fetcher
-from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock
-from sandwright.image.plan import plan_build
+from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
 from sandwright.release import evidence, provenance, sources, statement
@@ -146,7 +145,7 @@ def prepare(
         lock,
         [_byproduct(each) for each in documents],
         inputs=existing.inputs,
-        codec=IDENTITY,
+        codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )
     claims = tuple(_claims(subject, predicate))

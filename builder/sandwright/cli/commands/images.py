@@ -6,6 +6,7 @@ from sandwright.cli.commands.command import Command, Option
 from sandwright.cli.commands.options import (
     BUILT,
     BUILT_NAME,
+    COMPRESSION,
     DEFINITIONS,
     IMAGE,
     MIRROR,
@@ -98,6 +99,7 @@ COMMANDS = (
                 "label and annotation of each image: source, revision, version, licenses or any key",
                 repeatable=True,
             ),
+            COMPRESSION,
             Option("compare", "", "with --engine: compare each file with the image built without an engine"),
             *REGISTRY,
         ),
