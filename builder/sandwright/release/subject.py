@@ -48,6 +48,11 @@ class ReleaseDocument:
     content: bytes
     subject: Descriptor
 
+    @property
+    def file_name(self) -> str:
+        """Its name as a file: `SBOM-cyclonedx-linux-amd64.json`."""
+        return f"{self.name.replace(' ', '-').replace('/', '-')}.json"
+
 
 @dataclass(frozen=True)
 class ReleaseStatement:
