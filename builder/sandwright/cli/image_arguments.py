@@ -23,11 +23,13 @@ RegistrySettingsFactory = Callable[[], "RegistrySettings"]
 
 
 def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
-    """The definitions below a directory; empty: those that ship, `dev` only if it is in `names`.
+    """The definitions below a directory, with those of shipped images that are bases there.
 
+    Without a directory: those that ship, `dev` only if it is in `names`.
     Raise UsageError for a name that is not there.
     """
-    catalogue = load_catalogue(Path(images) if images else data_path("images"))
+    shipped = data_path("images")
+    catalogue = load_catalogue(Path(images) if images else shipped, bases=shipped)
     if not images and any(name not in catalogue for name in names):
         more = load_catalogue(data_path("images", "more"))
         catalogue |= {name: each for name, each in more.items() if name in names}

@@ -22,6 +22,7 @@ from sandwright.image.mirrors import find_mirrors
 from sandwright.image.registrybase import lock_base
 from sandwright.progress import Progress
 from sandwright.registry.failure import Unavailable, Unreachable
+from sandwright.resources import data_path
 
 
 def lock_images(
@@ -37,10 +38,12 @@ def lock_images(
 ) -> Checked:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
     catalogue = catalogue_of(images, name or ())
+    root = Path(images or data_path("images")).resolve()
     chosen = [
         definition
         for definition in catalogue.values()
-        if (not name or definition.name in name) and definition.parent is None
+        if (definition.name in name if name else root in definition.folder.resolve().parents)
+        and definition.parent is None
     ]
     checked = Checked(why=_why_none(catalogue, name or ()))
     registry = functools.partial(registry_settings, insecure or (), ca_file, authfile)

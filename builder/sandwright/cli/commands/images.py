@@ -34,6 +34,32 @@ COMMANDS = (
         example="sandwright setup --dry-run",
     ),
     Command(
+        "init-image",
+        GROUP,
+        "Write the definition of a new image.",
+        positional=(Option("name", "NAME", "the new image", required=True),),
+        options=(
+            Option(
+                "base",
+                "BASE",
+                "bookworm, trixie, the name of an image, or HOST/REPOSITORY:TAG (default: bookworm)",
+            ),
+            Option("package", "PACKAGE", "Debian package to install", repeatable=True),
+            Option(
+                "language",
+                "LANGUAGE",
+                "language to install",
+                repeatable=True,
+                choices=("c", "go", "java", "node", "python", "rust"),
+            ),
+            Option("user", "USER", "user that containers run as (default: agent)"),
+            Option("description", "TEXT", "one sentence about the image"),
+            Option("images", "DIR", "directory of image definitions (default: images)"),
+        ),
+        details="Never overwrites a definition.",
+        example="sandwright init-image browser --language node --package chromium",
+    ),
+    Command(
         "lock-images",
         GROUP,
         "Resolve the packages and base images of images, and write their lock files.",
