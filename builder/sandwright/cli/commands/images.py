@@ -68,6 +68,11 @@ COMMANDS = (
             DEFINITIONS,
             MIRROR,
             Option("check", "", "change nothing; fail if a lock is missing or does not match its definition"),
+            Option(
+                "outdated",
+                "",
+                "change nothing; print as Markdown what new locks would change, and fail if that is anything",
+            ),
             STRICT,
             *REGISTRY,
         ),
