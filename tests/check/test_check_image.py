@@ -103,6 +103,10 @@ MEMBERS: dict[str, tuple[tuple[bytes, ...], list[tuple[str, str]]]] = {
     "writable file": ((file(b"etc/open", mode=0o666),), [("layer/world-writable", "etc/open")]),
     "writable directory": ((folder(b"open", mode=0o777),), [("layer/world-writable", "open")]),
     "newer": ((file(b"etc/new", mtime=2_000_000_000),), [("layer/time", "etc/new")]),
+    "several newer, told once": (
+        tuple(file(b"etc/new%d" % each, mtime=2_000_000_000 + each) for each in range(500)),
+        [("layer/time", "etc/new499")],
+    ),
     "control characters": ((file(b"etc/a\nb"),), [("layer/name", r"etc/a\nb")]),
     "not UTF-8": ((file(b"etc/\xff"),), [("layer/encoding", r"etc/\xff")]),
     "case": ((file(b"etc/Passwd"),), [("layer/case", "etc/Passwd")]),

@@ -20,7 +20,17 @@ from support import layouts
 
 CHECK_NOTHING = {
     *("init", "run", "fleet", "learn", "explain", "doctor", "status", "cleanup", "setup", "lock-diff"),
-    *("export-image", "dockerfile", "push-image", "pull-image", "bundle", "publish", "facts", "schema"),
+    *(
+        "init-image",
+        "export-image",
+        "dockerfile",
+        "push-image",
+        "pull-image",
+        "bundle",
+        "publish",
+        "facts",
+        "schema",
+    ),
     *("sbpl-eval", "seccomp-eval", "shim-eval", "trust", "account-setup", "account-remove", "bridge"),
     "completion",
 }

@@ -11,13 +11,14 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, UsageError
+from sandwright.image.compress import Compression
 from sandwright.image.existing import read_layout
 from sandwright.image.variant import ImageVariant, decode_variant, parse_labels
 from sandwright.release import provenance, sources, statement
 from sandwright.release.rebuild import rebuild
 from sandwright.release.statement import PROVENANCE
 from support.releases import released, supply
-from support.smallworld import World, document, small_world
+from support.smallworld import World, contents, document, small_world
 
 OCI = "org.opencontainers.image."
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -29,6 +30,7 @@ LABELS = {
     "com.example.team": "blue",
 }
 VARIANT = ImageVariant(LABELS)
+GZIP, ZSTD = Compression("gzip", 1), Compression("zstd", 3)
 
 
 @pytest.fixture
@@ -101,6 +103,38 @@ def test_a_labelled_image_is_released_and_made_again(world: World, tmp_path: Pat
     assert rebuild(made, written, published, tmp_path, supply(world)) == release.root.digest
 
 
+@pytest.mark.parametrize("by", ["definition", "option"])
+def test_layers_of_zstandard(world: World, by: str) -> None:
+    before = world.build("app")["app"]
+    tree = contents(before.layout, before.images["linux/amd64"].manifest.digest)
+    if by == "definition":
+        path = world.images / "app/image.yaml"
+        path.write_text(path.read_text() + "compression: zstd:3\n")
+    variant = ImageVariant() if by == "definition" else ImageVariant(compression=ZSTD)
+    app = world.build("app", variant=variant)["app"]
+    held = app.images["linux/amd64"]
+    own = 1 if by == "definition" else len(held.types)
+    assert held.types[-own:] == (ZSTD.media_type,) * own
+    assert held.types[:-own] == (GZIP.media_type,) * (len(held.types) - own)
+    manifest = document(app.layout, held.manifest.digest)
+    assert manifest["annotations"]["dev.sandwright.layer.codec"] == ZSTD.identity
+    assert held.diff_ids == before.images["linux/amd64"].diff_ids
+    assert contents(app.layout, held.manifest.digest) == tree
+    assert not world.build("app", variant=variant)["app"].changed
+
+
+def test_an_image_of_zstandard_is_released_and_made_again(world: World, tmp_path: Path) -> None:
+    release = released(world, world.build(variant=ImageVariant(compression=ZSTD)))
+    (claim,) = (each for each in release.claims if each.predicate_type == PROVENANCE)
+    made = provenance.read_provenance(
+        statement.decode_statement(claim.payload, "it"), release.root.digest, "it"
+    )
+    assert (made.parameters.variant.compression, made.codec) == (ZSTD, ZSTD.identity)
+    written = sources.collect_sources(world.catalogue, "app")
+    published = world.output / "images/app"
+    assert rebuild(made, written, published, tmp_path, supply(world)) == release.root.digest
+
+
 @pytest.mark.parametrize(
     ("words", "labels"),
     [
@@ -135,8 +169,10 @@ def test_no_label(word: str, message: str) -> None:
 def test_the_command(world: World) -> None:
     where = ("--images", world.images, "--output", world.output, "--mirror", f"file://{world.mirror}/debian")
     words = ("--platform", "linux/amd64", "--no-smoke", "--label", "version=1.2", "--label", "licenses=MIT")
-    process.run(*SANDWRIGHT, "build-images", "app", *where, *words, cwd=world.root, timeout=120)
+    codec = ("--compression", "zstd")
+    process.run(*SANDWRIGHT, "build-images", "app", *where, *words, *codec, cwd=world.root, timeout=120)
     layout = read_layout(world.output / "images/app")
+    assert layout.variant.compression == Compression("zstd", 9)
     assert layout.variant.labels == {f"{OCI}version": "1.2", f"{OCI}licenses": "MIT"}
     config = document(layout.path, layout.images["linux/amd64"].config.digest)
     assert layout.variant.labels.items() <= config["config"]["Labels"].items()
@@ -150,6 +186,10 @@ def test_a_label_with_two_values() -> None:
 def test_a_record_there_and_back() -> None:
     assert decode_variant(VARIANT.encode(), "it") == VARIANT
     assert decode_variant("", "it") == ImageVariant()
+    compressed = ImageVariant(LABELS, ZSTD)
+    assert decode_variant(compressed.encode(), "it") == compressed
+    with pytest.raises(IntegrityError, match="compression: 'lz4' is none of gzip, zstd"):
+        decode_variant('{"compression": "lz4"}', "it")
     with pytest.raises(IntegrityError, match="'colour' is unknown to this version of sandwright"):
         decode_variant('{"colour": "red"}', "it")
     with pytest.raises(ArchiveRefused, match="labels: values must be strings"):

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from sandwright.image.build import BuiltImage, Fetcher, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
@@ -200,6 +202,13 @@ def document(layout: Path, digest: str) -> dict[str, Any]:
     return dict(json.loads(raw))
 
 
+def uncompressed(raw: bytes) -> bytes:
+    """A layer's archive."""
+    if raw.startswith(b"\x1f\x8b"):
+        return gzip.decompress(raw)
+    return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read()
+
+
 def contents(layout: Path, manifest: str) -> dict[str, Member]:
     """The tree that an image's layers make: path → its last entry. Each layer's diff_id is checked."""
     described = document(layout, manifest)
@@ -207,7 +216,7 @@ def contents(layout: Path, manifest: str) -> dict[str, Member]:
     tree: dict[str, Member] = {}
     for layer, diff_id in zip(described["layers"], config["rootfs"]["diff_ids"], strict=True):
         path = layout / "blobs/sha256" / layer["digest"].removeprefix("sha256:")
-        raw = gzip.decompress(path.read_bytes())
+        raw = uncompressed(path.read_bytes())
         assert f"sha256:{hashlib.sha256(raw).hexdigest()}" == diff_id
         members = read_tar(raw)
         names = [member.path for member in members]

@@ -10,6 +10,7 @@ from sandwright.host import MachineFacts
 from sandwright.image import additions, declared, init
 from sandwright.image.accounts import Names
 from sandwright.image.buildcontext import BuildContext
+from sandwright.image.compress import Compression
 from sandwright.image.configured import DebianSystem, write_system
 from sandwright.image.deb import ExpectedDigest
 from sandwright.image.definition import ImageDefinition
@@ -30,6 +31,7 @@ class PlatformBuild:
     definition: ImageDefinition
     platform: str
     epoch: int
+    compression: Compression
 
     @property
     def architecture(self) -> str:
@@ -87,7 +89,7 @@ def from_packages(
     groups = share_out(packages, definition.layers.budget)
     weights = [sum(each.promise.size for each in group) for group in groups]
     with shop.progress.step(task.label, sum(weights)) as step:
-        tasks = [_package_layer(shop, group, rules, step.advance) for group in groups]
+        tasks = [_package_layer(shop, task.compression, group, rules, step.advance) for group in groups]
         made = shop.for_layers(tasks, weights=weights)
     brought = [contents for written, _ in made for contents in written.packages]
     tree = merge(sorted(brought, key=lambda each: each.owner))
@@ -116,7 +118,7 @@ def from_scripts(
     )
     with (
         shop.progress.step(f"{task.label}: packages configure themselves", None, unit="packages"),
-        shop.layer() as writer,
+        shop.layer(task.compression) as writer,
     ):
         found = write_system(
             system,
@@ -149,10 +151,14 @@ def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> Platf
 
 
 def _package_layer(
-    shop: BuildContext, group: Sequence[PackageSource], rules: PackageRules, advance: Callable[[int], object]
+    shop: BuildContext,
+    compression: Compression,
+    group: Sequence[PackageSource],
+    rules: PackageRules,
+    advance: Callable[[int], object],
 ) -> Callable[[], tuple[WrittenPackages, WrittenLayer]]:
     def write() -> tuple[WrittenPackages, WrittenLayer]:
-        with shop.layer() as writer:
+        with shop.layer(compression) as writer:
             written = write_packages(group, rules, writer, advance)
         return written, writer.layer
 
@@ -166,7 +172,7 @@ def _with_last_layer(
     additions.add(task.definition, overlay)
     if task.definition.config.init is not None:
         overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
-    with shop.layer() as writer:
+    with shop.layer(task.compression) as writer:
         overlay.write(writer)
     last = _step(writer.layer, f"sandwright: {task.definition.name}", task)
     return PlatformLayers([*below, last], additions.account_names(overlay))
@@ -178,4 +184,4 @@ def _names(packages: Sequence[PackageSource]) -> str:
 
 
 def _step(layer: WrittenLayer, created_by: str, task: PlatformBuild) -> LayerHistory:
-    return LayerHistory(layer.blob, layer.diff_id, created_by, timestamp(task.epoch))
+    return LayerHistory(layer.blob, layer.diff_id, created_by, timestamp(task.epoch), layer.media_type)

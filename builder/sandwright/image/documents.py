@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from sandwright.image.compress import IDENTITY
 from sandwright.image.layout import Blob
 from sandwright.image.sections import Config
 from sandwright.image.variant import PREFIX
-from sandwright.rootfs.descriptor import OCI_INDEX, OCI_LAYER, OCI_MANIFEST
+from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST
 
 REF_NAME = "org.opencontainers.image.ref.name"
 ALL_PLATFORMS = "latest"
@@ -49,12 +48,14 @@ class BaseReference:
 class ImageDescription:
     """Describes an image. `created` is in seconds since 1970.
 
-    `labels` are those that identify it, of its definition and of the release.
+    `codec` is what determines the compressed bytes of its layers. `labels` are those that identify it, of its
+    definition and of the release.
     """
 
     name: str
     description: str
     created: int
+    codec: str
     base: BaseReference | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,14 +74,14 @@ class ImageDescription:
 class LayerHistory:
     """A layer with its line of history.
 
-    `created` is as `timestamp` writes it. Only layers of a registry's base have another `media_type`.
+    `created` is as `timestamp` writes it.
     """
 
     blob: Blob
     diff_id: str
     created_by: str
     created: str
-    media_type: str = OCI_LAYER
+    media_type: str
 
 
 def timestamp(seconds: int) -> str:
@@ -158,7 +159,7 @@ def manifest(
         "mediaType": OCI_MANIFEST,
         "config": configuration,
         "layers": [step.blob.descriptor(step.media_type) for step in steps],
-        "annotations": {**about.annotations(), CODEC: IDENTITY},
+        "annotations": {**about.annotations(), CODEC: about.codec},
     }
 
 

@@ -16,7 +16,7 @@ from sandwright.documents.model import plain
 from sandwright.errors import IntegrityError, LockError, UsageError
 from sandwright.image import additions, init
 from sandwright.image.baselock import BaseLock, load_base_lock
-from sandwright.image.compress import IDENTITY
+from sandwright.image.compress import DEFAULT, Compression, parse_compression
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock, check_lock, load_lock
@@ -149,10 +149,16 @@ def inputs(
         "platforms": list(platforms),
         "epoch": epoch,
         **variant.document(),
-        "codec": IDENTITY,
+        "codec": compression_of(definition, variant).identity,
         "builder": builder_checksum(),
     }
     return f"sha256:{hashlib.sha256(canonical(document)).hexdigest()}"
+
+
+def compression_of(definition: ImageDefinition, variant: ImageVariant) -> Compression:
+    """How an image's own layers are compressed."""
+    own = DEFAULT if definition.compression is None else parse_compression(definition.compression)
+    return variant.compression or own
 
 
 def standing(

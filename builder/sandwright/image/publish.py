@@ -12,7 +12,7 @@ from sandwright.image.documents import BaseReference, ImageDescription, LayerHis
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.inherit import ImageSettings
 from sandwright.image.layout import Blob, StagingArea
-from sandwright.image.plan import PlannedImage, standing
+from sandwright.image.plan import PlannedImage, compression_of, standing
 from sandwright.image.variant import ImageVariant, identifying
 from sandwright.rootfs.descriptor import OCI_CONFIG, canonical
 
@@ -76,7 +76,10 @@ def publish(
     if share.dropped:
         names = ", ".join(share.dropped)
         shop.progress.note(f"{step.name}: {names} is dropped: it was made from something else")
-    tasks = [PlatformBuild(step.definition, platform, share.origin.epoch) for platform in share.fresh]
+    compression = compression_of(step.definition, share.origin.variant)
+    tasks = [
+        PlatformBuild(step.definition, platform, share.origin.epoch, compression) for platform in share.fresh
+    ]
     built = shop.for_platforms([_later(make, task) for task in tasks])
     about = _description(share)
     images = dict(_adopted(shop.staging, share))
@@ -90,7 +93,8 @@ def publish(
 def _description(share: PlatformSplit) -> ImageDescription:
     definition, origin = share.step.definition, share.origin
     labels = {**identifying(definition.config.labels), **origin.variant.labels}
-    return ImageDescription(definition.name, definition.description, origin.epoch, origin.base, labels)
+    codec = compression_of(definition, origin.variant).identity
+    return ImageDescription(definition.name, definition.description, origin.epoch, codec, origin.base, labels)
 
 
 def _adopted(area: StagingArea, share: PlatformSplit) -> Iterator[tuple[str, tuple[Blob, ...]]]:

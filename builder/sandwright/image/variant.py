@@ -1,4 +1,4 @@
-"""What the caller of a build chooses for all of its images: labels of the release."""
+"""What the caller of a build chooses for all of its images: labels of the release, compression."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from sandwright.documents.strictjson import parse_json
 from sandwright.errors import IntegrityError, UsageError
+from sandwright.image.compress import Compression, parse_compression
 from sandwright.rootfs.descriptor import strings
 
 PREFIX = "org.opencontainers.image."
@@ -24,19 +25,28 @@ _SHORT = (
 _FIXED = tuple(PREFIX + key for key in ("title", "description", "created", "base.name", "base.digest"))
 """Set by the build itself."""
 
+_FIELDS = dict.fromkeys(("labels", "compression"))
+
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class ImageVariant:
-    """`labels` go into the config of each image, and as annotations into its manifests and index."""
+    """`labels` go into the config of each image, and as annotations into its manifests and index.
+
+    `compression` is that of all layers, instead of the definitions'.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
+    compression: Compression | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON; empty for a build without choices, so that checksums of those stay the same."""
-        return {"labels": dict(sorted(self.labels.items()))} if self.labels else {}
+        return {
+            **({"labels": dict(sorted(self.labels.items()))} if self.labels else {}),
+            **({"compression": str(self.compression)} if self.compression else {}),
+        }
 
     def encode(self) -> str:
         """The document as text."""
@@ -45,14 +55,18 @@ class ImageVariant:
 
 def read_variant(value: Mapping[str, Any], where: str) -> ImageVariant:
     """Read what `document` gives. Raise ArchiveRefused or IntegrityError for anything else."""
-    if unknown := sorted(value.keys() - {"labels"}):
+    if unknown := sorted(value.keys() - _FIELDS.keys()):
         raise IntegrityError(f"{where}: '{unknown[0]}' is unknown to this version of sandwright")
-    return ImageVariant(strings(value.get("labels"), f"{where}: labels"))
+    labels, text = strings(value.get("labels"), f"{where}: labels"), value.get("compression")
+    try:
+        return ImageVariant(labels, None if text is None else parse_compression(str(text)))
+    except ValueError as error:
+        raise IntegrityError(f"{where}: compression: {error}") from None
 
 
 def decode_variant(text: str, where: str) -> ImageVariant:
     """Read what `encode` gives; empty text is a build without choices."""
-    return read_variant(parse_json(text.encode(), where, {"labels": None}), where) if text else ImageVariant()
+    return read_variant(parse_json(text.encode(), where, _FIELDS), where) if text else ImageVariant()
 
 
 def parse_labels(words: Iterable[str]) -> dict[str, str]:

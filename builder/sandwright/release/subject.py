@@ -13,11 +13,10 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Fetcher
-from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock
-from sandwright.image.plan import plan_build
+from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
 from sandwright.release import evidence, provenance, sources, statement
@@ -48,6 +47,11 @@ class ReleaseDocument:
     artifact_type: str
     content: bytes
     subject: Descriptor
+
+    @property
+    def file_name(self) -> str:
+        """Its name as a file: `SBOM-cyclonedx-linux-amd64.json`."""
+        return f"{self.name.replace(' ', '-').replace('/', '-')}.json"
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def prepare(
         lock,
         [_byproduct(each) for each in documents],
         inputs=existing.inputs,
-        codec=IDENTITY,
+        codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )
     claims = tuple(_release_statements(subject, predicate))
