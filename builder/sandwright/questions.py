@@ -102,7 +102,7 @@ def _listening_sockets(_: str, *places: str) -> Answer:
     """
     marks = {each[1:]: each[:1] == "+" for each in places}
     return (
-        tuple(sorted(filter(lambda path: _is_shown(path, marks), _listening())))
+        tuple(sorted(filter(lambda path: _is_visible(path, marks), _listening())))
         if any(marks.values())
         else ()
     )
@@ -146,7 +146,7 @@ def _real_directory(folder: str) -> str:
         return ""
 
 
-def _is_shown(path: str, marks: dict[str, bool]) -> bool:
+def _is_visible(path: str, marks: dict[str, bool]) -> bool:
     while path not in marks and path != "/":
         path = path.rpartition("/")[0] or "/"
     return marks.get(path, False)

@@ -46,15 +46,15 @@ def quoted(lines: Sequence[str]) -> str:
 
     It is short enough to be shown whole as what a program wrote that failed.
     """
-    shown_parts: list[str] = []
+    visible_parts: list[str] = []
     remaining = _QUOTED
     for line in reversed(lines):
         marked = f"{_MARK}{line[:_CUT]}"
         remaining -= len(marked) + 1
         if remaining < 0:
             break
-        shown_parts.append(marked)
-    return "\n".join(reversed(shown_parts))
+        visible_parts.append(marked)
+    return "\n".join(reversed(visible_parts))
 
 
 def notify(line: str) -> None:

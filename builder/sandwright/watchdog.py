@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from sandwright import process
-from sandwright.signalling import is_own_process, kill, started
+from sandwright.signalling import is_same_user_process, kill, started
 
 MOST_OUTPUT = 4 << 20
 """Bytes that a start may write to each of its outputs before it is ended."""
@@ -163,7 +163,7 @@ def _processes_naming(text: str) -> set[int]:
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if is_own_process(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
+            if is_same_user_process(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found - {os.getpid()}
 

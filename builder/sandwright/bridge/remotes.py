@@ -89,12 +89,12 @@ def github_repository(remotes: Mapping[str, Remote]) -> str | None:
     return found[1] if found else None
 
 
-def repositories(root: Path, is_kept: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
-    """The repositories at a directory and right below it with a configuration that `is_kept` from them."""
+def repositories(root: Path, is_protected: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """The repositories at a directory and right below it that have a configuration which `is_protected`."""
     names = sorted(path.name for path in root.iterdir() if not path.name.startswith("."))
     for parts in ((), *((name,) for name in names[:1000])):
         config = root.joinpath(*parts, ".git", "config")
-        if config.is_file() and is_kept(str(config)):
+        if config.is_file() and is_protected(str(config)):
             yield parts
 
 

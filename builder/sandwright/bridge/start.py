@@ -32,7 +32,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.locking import lock_within
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.signalling import is_own_process, kill
+from sandwright.signalling import is_same_user_process, kill
 
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
@@ -285,7 +285,7 @@ def _end_marked(session: str) -> None:
 def _marked(pid: int, mark: bytes) -> bool:
     """Whether a process of this user, in no sandbox, was started with a variable."""
     with contextlib.suppress(OSError):
-        return is_own_process(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return is_same_user_process(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return False
 
 

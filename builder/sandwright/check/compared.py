@@ -119,10 +119,8 @@ def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]
         if expected_id not in (-1, value):
             yield ImageFinding(RULE, test.name, f"{path} belongs to {what} {value}, not {expected_id}")
     if test.is_executable_by and test.is_executable_by not in _WHO:
-        known_letters = ", ".join(_WHO)
-        yield ImageFinding(
-            RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {known_letters}"
-        )
+        letters = ", ".join(_WHO)
+        yield ImageFinding(RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {letters}")
     elif test.is_executable_by and not node.mode & _WHO[test.is_executable_by]:
         yield ImageFinding(RULE, test.name, f"{path} can't be executed by {test.is_executable_by}")
 

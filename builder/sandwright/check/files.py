@@ -124,14 +124,14 @@ def _password(where: str, name: str, password: str) -> Iterator[ImageFinding]:
 
 
 def _check_owners(tree: FileTree) -> Iterator[ImageFinding]:
-    known_ids: dict[str, set[int]] = {}
+    ids: dict[str, set[int]] = {}
     for what, path, fields in (("user", PASSWD, 7), ("group", GROUP, 4)):
         lines, _ = read_lines(tree.content(path) or b"", fields=fields)
-        known_ids[what] = {0, _NOBODY, *(each.number for each in lines)}
+        ids[what] = {0, _NOBODY, *(each.number for each in lines)}
     strangers: dict[tuple[str, int], list[bytes]] = {}
     for path, node in sorted(tree.nodes.items()):
         for what, number in (("user", node.uid), ("group", node.gid)):
-            if number not in known_ids[what]:
+            if number not in ids[what]:
                 strangers.setdefault((what, number), []).append(path)
     for (what, number), paths in strangers.items():
         more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""

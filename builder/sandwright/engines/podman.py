@@ -36,7 +36,7 @@ from sandwright.host import MachineFacts
 from sandwright.outputs import disk_errors
 from sandwright.progress import ProgressStep
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import is_own_process
+from sandwright.signalling import is_same_user_process
 from sandwright.watchdog import Ended, kill_all, run_bounded, runtime_environment
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
@@ -245,7 +245,7 @@ def _see_out(monitor: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         pid = int(monitor.read_text())
         deadline = time.monotonic() + _MONITOR_END
-        while is_own_process(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
+        while is_same_user_process(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
             if time.monotonic() > deadline:
                 kill_all([pid])
             time.sleep(0.02)

@@ -41,14 +41,14 @@ class RecordedCommand:
     def request(self, settings: Sequence[str] = (), recording: Recording | None = None) -> RunRequest:
         """A run with more settings: they come in place of the command's own for the same fields."""
         named = {each.partition("=")[0] for each in settings}
-        kept_settings = [each for each in self.settings if each.partition("=")[0] not in named]
+        fixed_settings = [each for each in self.settings if each.partition("=")[0] not in named]
         return RunRequest(
             list(self.argv),
             policy=self.policy,
             named=self.named,
             method=recording_method(),
             presets=list(self.presets),
-            settings=[*kept_settings, *settings],
+            settings=[*fixed_settings, *settings],
             time=self.time,
             quiet=True,
             trusted=self.trusted,

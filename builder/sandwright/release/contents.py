@@ -148,12 +148,12 @@ class _Layered:
     ) -> None:
         same = self._layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
         file = self._layered_file(entry, digests, number, same)
-        content_kept = content if same is None else self.tree.kept.get(same)
+        retained = content if same is None else self.tree.kept.get(same)
         stored = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
         if file is not None:
             self._files[stored] = file
-        if content_kept is not None:
-            self.tree.kept[stored] = content_kept
+        if retained is not None:
+            self.tree.kept[stored] = retained
 
     def _layered_file(
         self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None

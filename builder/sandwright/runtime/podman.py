@@ -22,7 +22,7 @@ from sandwright.runtime.contract import Session, Variant
 from sandwright.runtime.engine import EngineSession
 from sandwright.runtime.oci import needs_emulator
 from sandwright.runtime.scratch import PREFIX
-from sandwright.signalling import is_own_process, kill
+from sandwright.signalling import is_same_user_process, kill
 from sandwright.watchdog import end_all, runtime_environment
 
 _LONGEST = 50
@@ -133,7 +133,7 @@ def _remove_store(engine: PodmanEngine, scratch: Path) -> None:
 def _is_pause_process(pid: int) -> bool:
     """Whether a process keeps a user namespace, by the file that it runs as the kernel has it."""
     with contextlib.suppress(OSError):
-        return is_own_process(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
+        return is_same_user_process(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
     return False
 
 

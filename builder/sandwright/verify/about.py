@@ -30,7 +30,7 @@ class PolicyOrigin:
 
 def origin(layers: Sequence[Layer], request: RunRequest) -> PolicyOrigin:
     """The origin of a run's policy: what the project's file says, if there is one, and what the run adds."""
-    settings = (*(f"preset={name}" for name in request.presets), *map(_shown_setting, request.settings))
+    settings = (*(f"preset={name}" for name in request.presets), *map(_redact_setting, request.settings))
     project = str(Path(request.policy).parent)
     for layer in layers:
         if layer.kind == "project":
@@ -47,7 +47,7 @@ def _commit(layer: Layer, content: bytes) -> str:
     return f"{commit}, {'which has this policy' if same else 'which has another policy, or none'}"
 
 
-def _shown_setting(text: str) -> str:
+def _redact_setting(text: str) -> str:
     name, _, _ = text.partition("=")
     return f"{name}={HIDDEN}" if name.startswith("environment.set") else text
 

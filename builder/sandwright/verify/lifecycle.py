@@ -261,9 +261,11 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path, poll: Callable[[], i
         stdin.flush()
     output, until = b"", time.monotonic() + START
     while (
-        b"\n" not in output and len(output) < _LONGEST_ANSWER and (time_left := until - time.monotonic()) > 0
+        b"\n" not in output
+        and len(output) < _LONGEST_ANSWER
+        and (seconds_remaining := until - time.monotonic()) > 0
     ):
-        if select.select([stdout], [], [], time_left)[0]:
+        if select.select([stdout], [], [], seconds_remaining)[0]:
             more = os.read(stdout.fileno(), 4096)
             output += more
             if not more:

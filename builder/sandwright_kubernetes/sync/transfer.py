@@ -122,14 +122,14 @@ def _scratch(what: str) -> Iterator[Path]:
 
 def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
     """Have the container beside the sandbox tell what was changed. A connection that breaks is made again."""
-    for attempts_left in reversed(range(_ATTEMPTS)):
+    for attempt in reversed(range(_ATTEMPTS)):
         archive.seek(0)
         archive.truncate()
         try:
             status, words = _request_changes(running, archive)
             break
         except ApiUnreachable:
-            if not attempts_left:
+            if not attempt:
                 raise
             time.sleep(_PAUSE)
     lines = words.decode(errors="replace").splitlines()[:_TOLD]

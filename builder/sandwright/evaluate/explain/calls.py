@@ -54,11 +54,11 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
         abi = NATIVE[architecture_named(arch)]
-        number_asked = number(question, abi)
-        if number_asked is None:
+        call_number = number(question, abi)
+        if call_number is None:
             return _unknown_call(question, arch)
-        action = run_program(program(), SystemCall(number_asked, abi.audit, padded(question)))
-        at = ArtifactPosition(file, f"{question.name} ({number_asked}): {action}")
+        action = run_program(program(), SystemCall(call_number, abi.audit, padded(question)))
+        at = ArtifactPosition(file, f"{question.name} ({call_number}): {action}")
         return MethodVerdict(action.lets_run, f"the filter answers {action}", at)
 
     return answer
@@ -83,10 +83,10 @@ def _profile_calls(profile: Callable[[], SeccompProfile], file: str, caps: Colle
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
         machine = architecture_named(arch)
-        number_asked = number(question, NATIVE[machine])
-        if number_asked is None:
+        call_number = number(question, NATIVE[machine])
+        if call_number is None:
             return _unknown_call(question, arch)
-        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], number_asked, padded(question)))
+        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], call_number, padded(question)))
         runs = decision.action.lets_run and decision.action.kind is not ActionKind.TRACE  # nobody traces
         return MethodVerdict(
             runs, f"the filter answers {decision.action}", _decision_position(decision, file)

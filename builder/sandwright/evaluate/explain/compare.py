@@ -167,14 +167,14 @@ class MethodQuestions:
         architectures: Sequence[str] = (),
     ) -> Comparison:
         """The answers to one question, as `explain_methods` gives them."""
-        question_asked = ask(self.policy, question, subject, None if arguments is None else tuple(arguments))
+        made_question = ask(self.policy, question, subject, None if arguments is None else tuple(arguments))
         own_arch = self.policy.facts.platform.partition("/")[2] or "amd64"
         asked_of = tuple(architectures) or (own_arch,)
-        by_arch = asked_of if question_asked.kind == "syscall" else (own_arch,)
-        answers = {arch: own_answer(self.policy, question_asked, arch) for arch in by_arch}
+        by_arch = asked_of if made_question.kind == "syscall" else (own_arch,)
+        answers = {arch: own_answer(self.policy, made_question, arch) for arch in by_arch}
         rows = [
-            _Asking(self.policy, question_asked, answers[arch], arch).row(
-                method, self._read_artifacts(method, question_asked, arch)
+            _Asking(self.policy, made_question, answers[arch], arch).row(
+                method, self._read_artifacts(method, made_question, arch)
             )
             for method in self.methods
             for arch in (
@@ -265,9 +265,9 @@ class _Asking:
         row = replace(row, decision=decision, source=self._deciding_source(verdict))
         if verdict.allowed == self.answer.allowed:
             return replace(row, status="agrees")
-        is_own_rule = is_own(self.policy, self.question, verdict)
-        if is_own_rule and verdict.allowed:
-            return replace(row, status="agrees", reason=is_own_rule)
+        private_reason = is_own(self.policy, self.question, verdict)
+        if private_reason and verdict.allowed:
+            return replace(row, status="agrees", reason=private_reason)
         if self.answer.allowed:
             reason = why_stricter(self.policy, declaration, self.question, verdict, sandbox)
             return replace(row, status="stricter" if reason else "disagrees", reason=reason or row.reason)

@@ -31,8 +31,8 @@ def _lint_renamable(subject: LintedProfile) -> Iterator[SbplFinding]:
     """What is protected but can be moved away with a directory above it; what can't be read, even alone."""
     for rule in subject.profile_rules:
         hidden = any(name.startswith(("file-read", "file*")) for name in rule.operations)
-        is_kept = any(name.startswith(("file-write", "file*")) for name in rule.operations)
-        if rule.action == "allow" or not (hidden or is_kept):
+        is_allowed_write = any(name.startswith(("file-write", "file*")) for name in rule.operations)
+        if rule.action == "allow" or not (hidden or is_allowed_write):
             continue
         for test, path in _matched_paths(rule):
             names = path.rstrip("/").split("/")

@@ -22,7 +22,7 @@ from sandwright.questions import Question
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import children_of, is_own_process, kill
+from sandwright.signalling import children_of, is_same_user_process, kill
 
 _CONFIGURATION = "CONTAINERS_CONF"
 _NETWORKS = ("slirp4netns", "pasta")
@@ -110,5 +110,5 @@ def _missing_parts(host: MachineFacts) -> Iterator[str]:
 def _is_monitor(number: int, directory: Path) -> bool:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-        return is_own_process(number) and os.fsencode(directory / "monitor") in words
+        return is_same_user_process(number) and os.fsencode(directory / "monitor") in words
     return False

@@ -136,7 +136,7 @@ def policy_text(promises: Promises) -> str:
 def expand_template(template: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401
     """A value with this run's paths. Raise UsageError for a name that there is not."""
     if isinstance(template, str):
-        return _PLACE.sub(lambda found: _expand_place(found[1], places), template)
+        return _PLACE.sub(lambda found: _expand_path_name(found[1], places), template)
     if isinstance(template, Mapping):
         return {name: expand_template(value, places, groups) for name, value in template.items()}
     if isinstance(template, (list, tuple)):
@@ -157,7 +157,7 @@ def _expand_item(
         yield from expand_template(item["words"], {**places, "path": path}, groups)
 
 
-def _expand_place(name: str, places: Mapping[str, str]) -> str:
+def _expand_path_name(name: str, places: Mapping[str, str]) -> str:
     if name not in places:
         raise UsageError(
             f"there is no {{{name}}} here; there is {', '.join(f'{{{each}}}' for each in places)}"
