@@ -64,7 +64,7 @@ def style(c: Context) -> None:
     _python(c, "-m ruff check .")
     _python(c, "-m ruff format --check .")
     _python(c, "-m mypy --num-workers auto")
-    _python(c, "tests/shellscripts.py")
+    _python(c, "tests/support/shellscripts.py")
 
 
 @task(

@@ -13,7 +13,7 @@ import pytest
 
 from sandwright import signalling
 from sandwright.session import stale, state
-from sessionrecords import session_record
+from support.sessionrecords import session_record
 
 NOBODY = 65534
 

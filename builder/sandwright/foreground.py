@@ -63,7 +63,7 @@ def run(
     """
     fill_standard()
     with _Signals() as signals, _terminal(relay=relay) as terminal:
-        streams = Streams(keys=terminal is not None or _has_terminal())
+        streams = Streams(keys=terminal is not None or on_terminal())
         try:
             if terminal is not None:
                 terminal.controlling = controlling
@@ -76,13 +76,8 @@ def run(
 
 
 def on_terminal() -> bool:
-    """Whether both standard input and output are a terminal."""
-    return os.isatty(0) and os.isatty(1)
-
-
-def _has_terminal() -> bool:
     """Whether standard input and output are a terminal; stop in the background, where keys aren't ours."""
-    if not on_terminal():
+    if not (os.isatty(0) and os.isatty(1)):
         return False
     try:
         termios.tcsetattr(
@@ -186,7 +181,7 @@ class _Terminal:
 @contextlib.contextmanager
 def _terminal(*, relay: bool) -> Iterator[_Terminal | None]:
     """The program's terminal, while ours passes every key on as it is; None without one."""
-    if not relay or not on_terminal():
+    if not relay or not (os.isatty(0) and os.isatty(1)):
         yield None
         return
     before = termios.tcgetattr(0)

@@ -92,7 +92,7 @@ _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.wor
 def sockets_of(visible: Iterable[str], hidden: Iterable[str]) -> Question:
     """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
     marks = dict.fromkeys(visible, "+") | dict.fromkeys(hidden, "-")
-    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items())))
+    return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items(), reverse=True)))
 
 
 def _listening_sockets(_: str, *places: str) -> Answer:
@@ -132,13 +132,13 @@ def _listening() -> set[str]:
     for path in named:
         folder, _, name = path.rpartition("/")
         if folder not in folders:
-            folders[folder] = _real_directory(folder or "/")
+            folders[folder] = _real(folder or "/")
         if folders[folder]:
             found.add(f"{folders[folder].rstrip('/')}/{name}")
     return found
 
 
-def _real_directory(folder: str) -> str:
+def _real(folder: str) -> str:
     """The canonical path of a directory; empty where it can't be reached from here."""
     try:
         return os.path.realpath(folder, strict=True)
@@ -157,37 +157,29 @@ def _stamp(path: str) -> Answer:
 
     Nobody but root can set the time of the last change (ctime) back.
     """
-    try:
-        return _stat_numbers(os.stat(path))[1:]
-    except (OSError, ValueError):
-        return ()
+    return (_numbers(os.stat, path, slice(1, 9)),)
 
 
 def _artifact(path: str) -> Answer:
     """The same of what we wrote, a link not followed, where other names of it may come and go."""
-    try:
-        return _stat_numbers(os.lstat(path))[1:8]
-    except (OSError, ValueError):
-        return ()
+    return (_numbers(os.lstat, path, slice(1, 8)),)
 
 
 def _statuses(*paths: str) -> Answer:
-    """What is at each path, a link not followed, separated by commas."""
-    return tuple(map(_status_at, paths))
+    """How many names a plain file has; the mode (stat.h), owner, group and device, links not followed."""
+    return tuple(_numbers(os.lstat, path, slice(5)) for path in paths)
 
 
-def _status_at(path: str) -> str:
-    """How many names a plain file has; the mode (stat.h), owner, group and device; empty for nothing."""
+def _numbers(ask: Callable[[str], os.stat_result], path: str, chosen: slice) -> str:
+    """What is at a path, in numbers separated by commas; empty for nothing."""
     try:
-        return ",".join(_stat_numbers(os.lstat(path))[:5])
+        found = ask(path)
     except (OSError, ValueError):
         return ""
-
-
-def _stat_numbers(found: os.stat_result) -> Answer:
     names = found.st_nlink if stat.S_ISREG(found.st_mode) else 0
-    what = (names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino)
-    return tuple(map(str, (*what, found.st_size, found.st_mtime_ns, found.st_ctime_ns)))
+    numbers = [names, found.st_mode, found.st_uid, found.st_gid, found.st_dev, found.st_ino]
+    numbers += [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    return ",".join(map(str, numbers[chosen]))
 
 
 def content_of(path: str) -> tuple[int, bytes | None]:
@@ -222,12 +214,13 @@ def digest_of(size: int, content: bytes | None) -> Answer:
     return () if content is None else (str(size), digests.sha256(content))
 
 
-def _memory(_: str) -> Answer:
-    """Bytes of this machine's memory, in whole MiB; none when the system doesn't say."""
+def _machine(_: str) -> Answer:
+    """Bytes of this machine's memory, in whole MiB (0: unknown); our user, group and further groups."""
     try:
-        return (str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20),)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20
     except (OSError, ValueError):
-        return ()
+        memory = 0
+    return tuple(map(str, (memory, os.getuid(), os.getgid(), *os.getgroups())))
 
 
 def _minute(_: str) -> Answer:
@@ -271,20 +264,16 @@ def _directory_listing(path: str) -> Answer:
         return ()
 
 
-def _process_groups(_: str) -> Answer:
-    """Our user, group and further groups."""
-    return tuple(map(str, (os.getuid(), os.getgid(), *os.getgroups())))
-
-
 def _tree_digest(*roots: str) -> Answer:
-    """How many files are in some directories, and a sum of what each is and when it last changed."""
-    count = total = 0
+    """A sum of what each file in some directories is and when it last changed."""
+    total = 0
     for found in _files_in(roots):
-        count += 1 if found else 1 << 32  # no answer that something readable gives
-        if found:
+        if found is None:
+            total += 1
+        else:
             numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             total += sum(number * factor for number, factor in zip(numbers, _FACTORS, strict=True))
-    return str(count), str(total & (1 << 64) - 1)
+    return (str(total & (1 << 64) - 1),)
 
 
 def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
@@ -302,7 +291,7 @@ def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
 def last_change(question: Question, answer: Answer) -> int:
     """When what a question is about was changed last (ctime), where the answer is no content; 0 elsewhere."""
     if question[0] == "stamp":
-        return int(answer[-1]) if answer else 0
+        return int(answer[0].rpartition(",")[2] or 0)
     found = _files_in(question[1:]) if question[0] == "tree" else ()
     return max((each.st_ctime_ns for each in found if each), default=0)
 
@@ -321,13 +310,12 @@ KINDS: dict[str, Callable[..., Answer]] = {
     "content": _content_digest,
     "index": _index_digest,
     "listing": _directory_listing,
-    "memory": _memory,
+    "machine": _machine,
     "minute": _minute,
     "nested": _nested,
     "sockets": _listening_sockets,
     "stamp": _stamp,
     "status": _statuses,
-    "groups": _process_groups,
     "tree": _tree_digest,
     "variable": _variable_values,
 }

@@ -54,7 +54,7 @@ _SPEC: Shape = {
 
 
 class ReadCluster(Enclosure):
-    """The container of a Job, in which of the host there is only the project."""
+    """The container of a Job, in which the project is the only part of the host."""
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:
         """Paths of the host outside the project are not there."""

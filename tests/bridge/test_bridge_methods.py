@@ -14,10 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
-from rundocuments import bridged, launching
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.bridge.start import Bridge
@@ -25,6 +21,10 @@ from sandwright.errors import RenderError
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from session.test_run_containers import busybox_root
+from support.bridges import World, world
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
+from support.rundocuments import bridged, launching
 
 METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),

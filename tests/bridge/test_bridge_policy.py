@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
 from sandwright import process
 from sandwright.bridge.access import AccessRule, WorkspaceAccess
 from sandwright.bridge.environment import trusted_search_path
 from sandwright.bridge.remotes import address, addresses
 from sandwright.bridge.start import Bridge, serve
 from sandwright.errors import UsageError
+from support.bridges import World, world
 
 DENIED = """
 filesystem:

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from bridges import World, world
 from sandwright import process
 from sandwright.bridge import frames
 from sandwright.bridge.configuration import CallLimits
 from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.start import Bridge, serve, sweep_bridges
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
+from support.bridges import World, world
 
 TOKEN = "canary-B-1f77ac"
 POLICY = """
@@ -545,7 +545,7 @@ def _session(place: World) -> str:
         import sys, time
         sys.path[:0] = {[str(Path(__file__).parents[1]), *sys.path]!r}
         from pathlib import Path
-        from bridges import World
+        from support.bridges import World
         with World(Path({str(place.root)!r})).bridge({POLICY!r}, environment={ENVIRONMENT!r}) as bridge:
             print(bridge.public, bridge.pid, flush=True)
             time.sleep(60)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, reject, settings
 
-from policyedits import NAMES, OUTSIDE, changes
 from sandwright.api import Policy
 from sandwright.change.compare import POLICY, PolicyDifference, compare_policies
 from sandwright.change.questions import Case, paths
@@ -19,7 +18,8 @@ from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp.abi import known_names
-from thorough import THOROUGH
+from support.policyedits import NAMES, OUTSIDE, changes
+from support.thorough import THOROUGH
 
 FACTS = HostFacts(
     os="linux",

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-import layouts
-import tars
 from sandwright import process
 from sandwright.check.image import check_image
 from sandwright.check.structure import expand_variables, read_tests
 from sandwright.errors import DocumentError
-from tars import file, folder, symlink
+from support import layouts, tars
+from support.tars import file, folder, symlink
 
 MEMBERS = (
     folder(b"bin"),

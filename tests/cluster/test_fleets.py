@@ -19,7 +19,6 @@ from rich.live import Live
 from cluster.clusters import cluster_policy
 from cluster.fakecluster import fake_cluster
 from cluster.fakefleet import End, FakeFleet
-from goldens import write_artifacts
 from sandwright.cli import fleet as command
 from sandwright.cli import fleet_drawing
 from sandwright.errors import DocumentError, SandwrightError, UsageError
@@ -33,6 +32,7 @@ from sandwright_kubernetes.backend import Kubernetes
 from sandwright_kubernetes.fleets import fleet as following
 from sandwright_kubernetes.fleets.tally import Tally, indexes, waiting_reasons
 from sandwright_kubernetes.render import render_kubernetes
+from support.goldens import write_artifacts
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
 ESC = "\x1b[2J\x1b]0;owned\x07"

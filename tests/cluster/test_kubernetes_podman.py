@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from goldens import write_artifacts
-from pods import PodmanStore, podman_store
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.render.artifact import Artifact
+from support.goldens import write_artifacts
+from support.pods import PodmanStore, podman_store
 
 pytestmark = [
     pytest.mark.needs("podman", "busybox"),

@@ -16,7 +16,6 @@ import pytest
 from cluster.clusters import WRITES, cluster_policy
 from cluster.fakecluster import RUNNING, FakeCluster, fake_cluster
 from cluster.kubernetesclient import Client
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods.contract import Leftover
@@ -25,6 +24,7 @@ from sandwright_kubernetes import jobrun, records
 from sandwright_kubernetes.backend import Kubernetes
 from sandwright_kubernetes.objects import differences, rows, text
 from sandwright_kubernetes.render import render_kubernetes
+from support.goldens import write_artifacts
 
 pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
 LIMIT = 90.0

@@ -13,9 +13,6 @@ import pytest
 from cluster import programs
 from cluster.person import Person
 from cluster.start import Cluster, cluster
-from pods import busybox_layer
-from proving import resolver
-from registryserver import registry_server
 from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, parse_answers, requests
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.fixture import plant_fixture
@@ -29,7 +26,10 @@ from sandwright_kubernetes.connection import Place as KubernetesPlace
 from sandwright_kubernetes.connection import connect
 from sandwright_kubernetes.sync import REGISTRY
 from sandwright_kubernetes.sync.layers import parse_registry
-from thorough import THOROUGH
+from support.pods import busybox_layer
+from support.proving import resolver
+from support.registryserver import registry_server
+from support.thorough import THOROUGH
 
 pytestmark = [
     pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),

@@ -30,7 +30,7 @@ from sandwright.session.render_cache import SandboxStart
 from sandwright.session.trust import Loosened
 from sandwright.signalling import identity
 from sandwright_kubernetes.records import JobRecord
-from sessionrecords import session_record
+from support.sessionrecords import session_record
 
 LOOSENED = Loosened("/p/\udcff", "0", ("reads ~/.ssh",))
 PROXY = ProxyPlan("conf", {"page": "x"}, ("squid",), SquidAccount(1, 2), None, "00ff")

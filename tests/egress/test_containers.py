@@ -20,14 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from dockerhost import no_way_from
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
-from netlab import listener
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.dockerhost import no_way_from
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
+from support.netlab import listener
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses

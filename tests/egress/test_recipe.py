@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
-from netlab import World
-from rundocuments import launching, proxied
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
+from support.netlab import World
+from support.rundocuments import launching, proxied
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "bwrap")
 

@@ -20,9 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
-from netlab import MACHINE, WORLD, World, listener
-from rundocuments import launching, proxied
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
@@ -30,6 +27,9 @@ from sandwright.launcher.run_document import RunDocument
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
+from support.goldens import write_artifacts
+from support.netlab import MACHINE, WORLD, World, listener
+from support.rundocuments import launching, proxied
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 

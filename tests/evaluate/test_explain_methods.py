@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain.compare import Comparison, Row
@@ -26,7 +25,8 @@ from sandwright.methods.registry import artifacts
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
-from thorough import examples
+from support.goldens import CASES, case_policy
+from support.thorough import examples
 
 DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
 HOME, PROJECT = "/home/u", "/home/u/p"
@@ -175,7 +175,7 @@ def test_a_way_over_links_that_are_not_seen_leads_nowhere(
 @pytest.mark.parametrize(
     ("method", "question", "subject", "absent", "reason"),
     [
-        ("kubernetes", "read", "/srv", "", "of the host there is only the project, as a volume"),
+        ("kubernetes", "read", "/srv", "", "the project is the only part of the host, as a volume"),
         ("bwrap", "write", "/tmp/x", "/tmp", "/tmp does not exist, and a mount needs something to lie on"),
     ],
 )
@@ -204,7 +204,7 @@ def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
     assert [row.method for row in found.rows if row.status == "looser"] == looser
     assert {row.status for row in found.rows} <= {"agrees", "looser"}
     reasons = [row.reason for row in found.rows if row.status == "looser"]
-    assert [each for each in reasons if not re.search("listens? when a run starts", each)] == []
+    assert [each for each in reasons if not re.search("listens? at the start of a run", each)] == []
 
 
 RENDERED = ["bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes"]

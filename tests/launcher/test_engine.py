@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.signalling import children_of
-from thorough import THOROUGH
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
+from support.thorough import THOROUGH
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),

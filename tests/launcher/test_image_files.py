@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.render.authorities import java_store
-from sanitized import fed
+from support.goldens import write_artifacts
+from support.sanitized import fed
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
 JAVA = "etc/ssl/certs/java/cacerts"

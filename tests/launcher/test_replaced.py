@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from launcher.conftest import WAIT
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.needs("bwrap", "cc")
 

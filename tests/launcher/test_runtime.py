@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.goldens import write_artifacts
 
 WAIT = 60
 FAKE = """\

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import plantedcalls
 from launcher.test_runtime import ROOT, WAIT, Launcher, Make, _busybox, make
-from rundocuments import launching
 from sandwright import process
 from sandwright.launcher.run_document import RunDocument
 from sandwright.session.events import DeniedCall, RunDenied, read_events
+from support import plantedcalls
+from support.rundocuments import launching
 
 __all__ = ["make"]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from launcher import tracing
 from launcher.conftest import WAIT
 from sandwright.api import Policy
 from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
-from weakening import LATE, edited
+from support.goldens import write_artifacts
+from support.weakening import LATE, edited
 
 pytestmark = pytest.mark.needs("cc")
 

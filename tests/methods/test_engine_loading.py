@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import alpinelike
-from enginehosts import EngineHost, engine_host
-from layouts import INDEX, REF, Layout
 from sandwright.api import Policy
 from sandwright.engines.client import EngineClient
 from sandwright.errors import HostError
@@ -22,7 +19,10 @@ from sandwright.inputs import LiveHost
 from sandwright.methods.shared.engine import loading
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
-from tars import archive, file
+from support import alpinelike
+from support.enginehosts import EngineHost, engine_host
+from support.layouts import INDEX, REF, Layout
+from support.tars import archive, file
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),

@@ -21,7 +21,7 @@ from sandwright.policy.names import GENERAL
 from sandwright.policy.paths import is_inside
 from sandwright.policy.secretnames import why_secret
 from sandwright.policy.spelling import expand_path
-from thorough import examples
+from support.thorough import examples
 
 FACTS = HostFacts(
     os="linux",

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
@@ -20,6 +19,7 @@ from sandwright.policy import git_protection
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import mount_plan
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.needs("git")
 

@@ -16,8 +16,6 @@ from packageurl import PackageURL
 from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from layouts import simple
-from releases import COPYRIGHT, supply
 from sandwright.errors import IntegrityError
 from sandwright.image.existing import read_layout
 from sandwright.image.lock import load_lock
@@ -26,8 +24,10 @@ from sandwright.release.inventories import check_sbom, make_sboms
 from sandwright.release.listed import compare_listing, read_sbom
 from sandwright.release.sbom import FORMATS, Inventory, take_inventory
 from sandwright.rootfs.images.source import open_image
-from smallworld import World, small_world
-from tars import archive, file, symlink
+from support.layouts import simple
+from support.releases import COPYRIGHT, supply
+from support.smallworld import World, small_world
+from support.tars import archive, file, symlink
 
 WRITERS = {"cyclonedx": cyclonedx.write_cyclonedx, "spdx": spdx.write_spdx}
 STATUS = b"Package: thing\nStatus: install ok installed\nVersion: 2:1.0+b1~rc-1\nArchitecture: all\n"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from releases import released
 from sandwright.errors import ArchiveRefused
 from sandwright.image.lock import load_lock
 from sandwright.image.plan import builder_checksum
@@ -18,7 +17,8 @@ from sandwright.release import provenance, sources, statement
 from sandwright.release.provenance import sha256_digest
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
-from smallworld import EPOCH, World, small_world
+from support.releases import released
+from support.smallworld import EPOCH, World, small_world
 
 
 @pytest.fixture(scope="module")

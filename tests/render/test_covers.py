@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.inputs import LiveHost
@@ -30,6 +29,7 @@ from sandwright.policy.uses import check_expressible
 from sandwright.questions import is_placeholder
 from sandwright.render.mounts import mount_plan
 from sandwright.render.placeholders import Placeholder
+from support.goldens import write_artifacts
 
 PATIENCE = 60
 POLICY = "method: bwrap\nfilesystem: {deny: [$PROJECT/.env], readonly: [$PROJECT/src/made/later]}\n"

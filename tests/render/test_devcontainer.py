@@ -16,8 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import write_artifacts
-from pods import busybox_layer
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
@@ -30,7 +28,9 @@ from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.without_placeholders import plan_without_covers
-from thorough import examples
+from support.goldens import write_artifacts
+from support.pods import busybox_layer
+from support.thorough import examples
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
@@ -351,7 +351,7 @@ def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
     rendered = render(policy, "devcontainer")
     assert rendered.artifacts == _rendered(policy)
     assert [str(each).partition(": ")[2] for each in rendered.findings] == [
-        "filesystem.protect holds in part: a repository's own directory is read-only as a whole; what "
+        "filesystem.protect holds in part: the directory of a repository is read-only as a whole; what "
         "doesn't exist yet can be made",
         "network.proxy is stricter: a development container has no network: nobody brings the proxy in",
         "network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may "

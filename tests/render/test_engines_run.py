@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from enginehosts import EngineHost, engine_host
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.enginehosts import EngineHost, engine_host
+from support.goldens import write_artifacts
 
 POLICY = """\
 schema: 1

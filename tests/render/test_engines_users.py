@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from enginehosts import EngineHost, archive, engine_host
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.engines.podman import containers_conf
 from sandwright.host import collect_host
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
+from support.enginehosts import EngineHost, archive, engine_host
+from support.goldens import write_artifacts
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 

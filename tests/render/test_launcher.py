@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
@@ -24,6 +23,7 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.shell import patterns
+from support.goldens import write_artifacts
 
 POLICY = """\
 schema: 1

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
@@ -16,6 +15,7 @@ from sandwright.methods.registry import render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.load import layer
 from sandwright.render.mounts import mount_plan
+from support.goldens import write_artifacts
 
 PATIENCE = 60
 POLICY = "method: bwrap\n"

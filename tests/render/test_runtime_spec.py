@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
@@ -28,7 +27,8 @@ from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts, render
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostEntry, HostFacts
-from thorough import examples
+from support.goldens import CASES, case_policy, write_artifacts
+from support.thorough import examples
 
 POLICY = """\
 schema: 1

@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 import pytest
 
-from dockerhost import docker_daemon, refused_forwarding
 from sandwright import process
 from sandwright.engines.archive import write_docker_archive
 from sandwright.engines.contract import streaming
@@ -31,7 +30,8 @@ from sandwright.runtime.podman import PODMAN
 from sandwright.runtime.preflight import ReadyRuntime, check_runtime
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.watchdog import runtime_environment
-from small_image import PYTHON, SmallImage
+from support.dockerhost import docker_daemon, refused_forwarding
+from support.small_image import PYTHON, SmallImage
 
 
 def _daemon_or_skip() -> None:

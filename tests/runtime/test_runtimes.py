@@ -27,7 +27,7 @@ from sandwright.verify.smoke.expected import ImageProgram
 from sandwright.verify.smoke.start import judge
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from sandwright.watchdog import runtime_environment
-from small_image import PYTHON, SmallImage
+from support.small_image import PYTHON, SmallImage
 
 P, F = Verdict.PASS, Verdict.FAIL
 

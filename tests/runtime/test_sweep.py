@@ -28,7 +28,7 @@ from sandwright.runtime.scratch import (
     stale_directories,
 )
 from sandwright.runtime.sweep import sweep
-from small_image import PYTHON, SmallImage
+from support.small_image import PYTHON, SmallImage
 
 RUN = """
 import json, sys, threading
@@ -39,7 +39,7 @@ from sandwright.watchdog import base_environment
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from small_image import SmallImage
+from support.small_image import SmallImage
 name, rootfs, platform, bundle, argv = sys.argv[1:]
 image = SmallImage(Path(rootfs), platform)
 with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:

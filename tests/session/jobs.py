@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from enginehosts import engine_host
-from locks import accounts_change
-from ownedprojects import planted
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
@@ -21,6 +18,9 @@ from sandwright.methods.user.setup import plan_removal
 from sandwright.policy.collect import collect_facts
 from session.conftest import eventually, processes_with
 from session.test_run_containers import busybox_root
+from support.enginehosts import engine_host
+from support.locks import accounts_change
+from support.ownedprojects import planted
 
 NOBODY = 65534
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")

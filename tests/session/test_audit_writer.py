@@ -14,8 +14,14 @@ from sandwright.session.audit import AuditLog
 from sandwright.session.audit_check import check_audit_log
 from sandwright.session.audit_writer import AuditWriter
 from sandwright.session.bridged import BridgeLog
-from sandwright.session.events import BridgedCall, DeniedHost, RunDenied, RunEnded, RunStarted
-from sessionrecords import CONTEXT
+from sandwright.session.events import (
+    BridgedCall,
+    DeniedHost,
+    RunDenied,
+    RunEnded,
+    RunStarted,
+)
+from support.sessionrecords import CONTEXT
 
 STARTED = RunStarted(method="bwrap", project="/p", command="true", policy="sha256:0", uid=0)
 

@@ -22,7 +22,7 @@ from sandwright.methods.shared import rundirs
 from sandwright.policy.facts import persistent_directories
 from sandwright.session import cleanup, render_store, stale, state
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually
-from sessionrecords import session_record
+from support.sessionrecords import session_record
 
 BEGUN = "import sys; sys.stdin.read()"
 OTHER_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")

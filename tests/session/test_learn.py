@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import interpreters
 from sandwright.session.access_log import Access, AccessLog, access_log_lines, read_access_log
 from session.conftest import Project
+from support import interpreters
 
 INSIDE = Path(__file__).with_name("inside_learn.py")
 pytestmark = pytest.mark.needs("bwrap")

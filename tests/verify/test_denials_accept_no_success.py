@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from proving import resolver
 from sandwright.methods import registry
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.expected import claims, expected
 from sandwright.verify.fixture import plant_fixture
 from sandwright.verify.listeners import canary_listeners
 from sandwright.verify.subject import Canaries, ProofSubject
+from support.proving import resolver
 
 WORKS = frozenset((
     *("works", "fifo.make", "listed", "commits", "tmp.write", "terminal.make", "cloud.read"),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from proving import red, resolver
 from sandwright import user_dirs
 from sandwright.methods import registry
 from sandwright.policy import installation
@@ -17,6 +16,7 @@ from sandwright.verify.prove import Weaken, prove
 from sandwright.verify.reserved_state import plant_files
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
+from support.proving import red, resolver
 
 pytestmark = pytest.mark.needs("bwrap")
 

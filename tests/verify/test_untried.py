@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from proving import resolver
 from sandwright.engines.client import EngineClient
 from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.host import MachineFacts, collect_host
@@ -22,6 +21,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import matrix
 from sandwright.verify.prove import MethodProof
 from sandwright.verify.verdict import Verdict
+from support.proving import resolver
 
 METHODS = [name for name in matrix.METHODS if name != "seatbelt"]
 BROKEN = ("hangs", "not-started", "not-denied")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from proving import resolver, unwatched
 from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
@@ -26,7 +25,8 @@ from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.tokens import SOURCE, VARIABLE
 from sandwright.verify.verdict import Verdict
-from weakening import launcher, plan, replaced
+from support.proving import resolver, unwatched
+from support.weakening import launcher, plan, replaced
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 ALL = {

@@ -96,6 +96,8 @@ class _Look:
     programs: Programs
     seen: set[bytes] = field(default_factory=set)
     folded: dict[bytes, bytes] = field(default_factory=dict)
+    newer: int = 0
+    newest: TarEntry | None = None
 
     def findings(self) -> Iterator[ImageFinding]:
         name, limits = self.layer.name, self.below.limits
@@ -110,6 +112,9 @@ class _Look:
                 yield from self._check_entry(entry, reader)
                 if entry.kind is EntryKind.FILE and entry.size:
                     yield from self._check_secrets(entry, reader, scratch)
+        if self.newest is not None:
+            more = f", and {self.newer - 1} more files too" if self.newer > 1 else ""
+            yield self._finding("layer/time", self.newest, f"is newer than the image says that it is{more}")
         self.below.read(reader)
         for path in sorted(self.seen):
             self.below.add(path)
@@ -140,7 +145,8 @@ class _Look:
         if entry.kind is EntryKind.SYMLINK and _climbs(entry):
             yield self._finding("layer/link-outside", entry, f"leads above the root, to {show(entry.link)}")
         if self.created_ns is not None and entry.mtime_ns > self.created_ns:
-            yield self._finding("layer/time", entry, "is newer than the image says that it is itself")
+            self.newer += 1
+            self.newest = max(self.newest or entry, entry, key=lambda each: each.mtime_ns)
         what = secret_file(entry.path)
         if what and (entry.kind is not EntryKind.DIRECTORY or entry.path.endswith(b".git")):
             yield self._finding("secret/file", entry, f"is where programs keep {what}")

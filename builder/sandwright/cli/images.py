@@ -12,7 +12,7 @@ from typing import Any
 from sandwright.checked import Checked
 from sandwright.cli import console, engines
 from sandwright.cli.arguments import source_date_epoch
-from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
+from sandwright.cli.image_arguments import catalogue_of, chosen_compression, fetcher, registry_settings
 from sandwright.cli.locks import relock
 from sandwright.errors import VerdictError
 from sandwright.host import collect_host
@@ -21,6 +21,7 @@ from sandwright.image.build import build_images as build
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.export import save_archive
 from sandwright.image.plan import plan_build
+from sandwright.image.variant import ImageVariant, parse_labels
 from sandwright.policy.trusted import BUILD
 from sandwright.progress import Progress
 from sandwright.setup.plan import plan_setup
@@ -60,6 +61,8 @@ def build_images(
     engine: str = "",
     builder: str = "",
     compare: bool = False,
+    label: Sequence[str] | None = None,
+    compression: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
     authfile: str = "",
@@ -67,7 +70,13 @@ def build_images(
     """Build images for all their platforms, unpack them, and smoke-test them under every runtime."""
     registry = functools.partial(registry_settings, insecure or (), ca_file, authfile)
     if engine or builder or compare:
-        used = {"runtime": runtime, "require": require, "verify": verify}
+        used = {
+            "runtime": runtime,
+            "require": require,
+            "verify": verify,
+            "label": label,
+            "compression": compression,
+        }
         options = engines.EngineBuildOptions(
             engine, smoke=smoke, compare=compare, strict=strict, force=force, dry_run=dry_run
         )
@@ -81,6 +90,7 @@ def build_images(
         "platforms": list(platform or ()) or None,
         "frozen": frozen,
         "epoch": source_date_epoch(),
+        "variant": ImageVariant(parse_labels(label or ()), chosen_compression(compression)),
         "verify": verify,
     }
     if dry_run:

@@ -11,6 +11,7 @@ from typing import Annotated
 from sandwright.documents.checks import NONEMPTY_LIST, in_range, matching, quoted
 from sandwright.documents.model import ValueCheck
 from sandwright.errors import UsageError
+from sandwright.image.compress import parse_compression
 from sandwright.registry.reference import parse_reference
 
 MAX_ID = 2**32 - 2
@@ -74,6 +75,11 @@ def _check_reference(text: str) -> str:
     return text
 
 
+def _check_compression(text: str) -> str:
+    parse_compression(text)
+    return text
+
+
 _ABSOLUTE = {"type": "string", "pattern": "^/"}
 
 RootPath = Annotated[str, ValueCheck(check_path, _ABSOLUTE)]
@@ -120,6 +126,11 @@ Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
 
 Line = Annotated[str, matching(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
+CompressionName = Annotated[
+    str, ValueCheck(_check_compression, {"type": "string", "pattern": "^(gzip|zstd)(:[0-9]+)?$"})
+]
+"""`gzip` or `zstd`, alone or with `:LEVEL`."""
+
 Text = Annotated[str, ValueCheck(_check_no_nul)]
 Word = Annotated[str, ValueCheck(_check_no_nul)]
 Command = Annotated[tuple[Word, ...], NONEMPTY_LIST]

@@ -25,6 +25,7 @@ from sandwright.image.fields import (
     UserSpec,
     VariableName,
 )
+from sandwright.image.variant import inheritable
 
 Faults = Iterator[tuple[Path, str]]
 """Faults, each with its path from the checked value."""
@@ -151,7 +152,7 @@ class Config:
             init=self.init or base.init,
             entrypoint=self.entrypoint or base.entrypoint,
             command=command,
-            labels={**base.labels, **self.labels},
+            labels={**inheritable(base.labels), **self.labels},
             stop_signal=self.stop_signal or base.stop_signal,
         )
 

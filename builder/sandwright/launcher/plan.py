@@ -171,6 +171,7 @@ class LaunchPlan:
     placeholder_directories: Words = ()
     placeholder_files: Pairs = ()
     ignored: Words = ()
+    repositories: Words = ()
     time: int | None = None
     pids: int | None = None
     files: int | None = None

@@ -188,7 +188,7 @@ def is_passable(path: str, inputs: LiveHost) -> bool:
     Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
     lets in can't be told by the mode, and is taken for open.
     """
-    inputs.ask("groups")
+    inputs.ask("machine")
     _, mode, uid, gid, _ = inputs.status(path)
     if not mode or _has_access_list(path):
         return True

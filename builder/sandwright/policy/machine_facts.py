@@ -35,7 +35,7 @@ def machine_facts(
     account = _current_account()
     home = environ.get("HOME") or account.pw_dir
     variables = {*names, GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    inputs.ask_all([("groups", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
+    inputs.ask_all([("machine", ""), ("content", OSRELEASE), ("stamp", "/etc/passwd")])
     inputs.entry(home.swapcase())
     inputs.ask_all(("variable", name) for name in sorted({*variables, "HOME", "TMPDIR"}))
     machine = os.uname().machine.lower()
@@ -50,14 +50,10 @@ def machine_facts(
         platform=f"{system}/{_MACHINES.get(machine, machine)}",
         kernel=os.uname().release,
         case_sensitive=system == "linux" or not _ignores_case(home),
-        memory=_physical_memory(inputs),
+        memory=int(inputs.ask("machine")[0]),
         controllers=_controllers(inputs) if system == "linux" else (),
         environment={name: environ[name] for name in sorted(variables & environ.keys())},
     )
-
-
-def _physical_memory(inputs: LiveHost) -> int:
-    return int(next(iter(inputs.ask("memory")), "0"))
 
 
 def _controllers(inputs: LiveHost) -> tuple[str, ...]:

@@ -33,7 +33,9 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
         if part == "..":
             current = current.rpartition("/")[0]
             continue
-        candidate = without_data_volume(f"{current}/{part}", facts)
+        candidate = f"{current}/{part}"
+        if facts.os == "darwin":
+            candidate = without_data_volume(candidate)
         target = facts.link(candidate)
         if target is None:
             current = candidate
@@ -59,9 +61,9 @@ def canonical_with_links(path: str, facts: HostFacts) -> tuple[str, tuple[str, .
     return found, tuple(where for where, _ in links)
 
 
-def without_data_volume(path: str, facts: HostFacts) -> str:
-    """A path by its name at the root, where macOS' data volume gives it a second one."""
-    if facts.os == "darwin" and path.startswith(f"{_DATA}/"):
+def without_data_volume(path: str) -> str:
+    """A path of macOS by its name at the root, where the data volume gives it a second one."""
+    if path.startswith(f"{_DATA}/"):
         short = path[len(_DATA) :]
         if any(is_inside(short, firmlink) for firmlink in FIRMLINKS):
             return short

@@ -67,7 +67,7 @@ class Network:
 
     @property
     def has_own_sockets(self) -> bool:
-        """Whether programs inside can have Unix sockets of their own on Linux: in a network of their own."""
+        """Whether programs can create Unix sockets on Linux: in a network of their own."""
         return self.own_sockets and self.mode != "host"
 
     @property

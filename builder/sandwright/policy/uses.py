@@ -230,6 +230,9 @@ def _filesystem_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         if not is_inside(path, project):
             yield Use("filesystem.protect-elsewhere", f"protect {path}", source)
             break
+    git = next((path for path in policy.facts.git_directories if files.tree.changes_host(path)), "")
+    if git:
+        yield Use("filesystem.git-links", f"write {git}", policy.source("filesystem.write"))
     if files.links:
         listed = "; ".join(map(str, files.links[:MAX_LINKS_TOLD]))
         more = len(files.links) - MAX_LINKS_TOLD

@@ -8,6 +8,7 @@ times: the same image, made of the same and seen the same, has the same provenan
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from sandwright.errors import ArchiveRefused
 from sandwright.image.baselock import BaseLock
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.plan import builder_checksum
+from sandwright.image.variant import PREFIX, ImageVariant, read_variant
 from sandwright.release import packages
 from sandwright.release.sbom import package_url
 from sandwright.release.sources import Sources
@@ -26,6 +28,8 @@ from sandwright.rootfs.descriptor import mapping, sequence, strings
 BUILD_TYPE = "urn:sandwright:build:v1"
 BUILDER = "urn:sandwright:builder"
 """The builder's name where nobody gives another: a build on somebody's machine."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 ATTACHED_TO = "dev.sandwright.attached-to"
 ARTIFACT_TYPE = "dev.sandwright.artifact-type"
@@ -38,6 +42,7 @@ class BuildParameters:
     image: str
     platforms: tuple[str, ...]
     epoch: int
+    variant: ImageVariant
 
 
 @dataclass(frozen=True)
@@ -81,13 +86,18 @@ def read_provenance(found: InTotoStatement, digest: str, where: str) -> Provenan
         or not all(isinstance(each, str) for each in platforms)
     ):
         raise ArchiveRefused(f"{where}: its externalParameters are not image, platforms and epoch")
+    variant = {key: value for key, value in parameters.items() if key not in ("image", "platforms", "epoch")}
     version = mapping(mapping(details.get("builder"), where).get("version"), f"{where}: version")
     dependencies = resources(definition.get("resolvedDependencies"), f"{where}: resolvedDependencies")
     listed = resources(details.get("byproducts"), f"{where}: byproducts")
     return Provenance(
         digest,
-        BuildParameters(image, platforms, epoch),
-        {str(each.get("name")): resource_digest(each, where) for each in dependencies},
+        BuildParameters(image, platforms, epoch, read_variant(variant, f"{where}: externalParameters")),
+        {
+            str(each.get("name")): resource_digest(each, where)
+            for each in dependencies
+            if not _is_commit(each)
+        },
         tuple(_read_byproduct(each, f"{where}: byproducts[{n}]") for n, each in enumerate(listed)),
         str(version.get("code")),
         str(inner.get("codec")),
@@ -120,11 +130,13 @@ def predicate(
                 "image": parameters.image,
                 "platforms": list(parameters.platforms),
                 "epoch": parameters.epoch,
+                **parameters.variant.document(),
             },
             "internalParameters": {"inputs": inputs, "codec": codec},
             "resolvedDependencies": [
                 *(resource(path, sha256_digest(content)) for path, content in sorted(sources.files.items())),
                 *_materials(lock, parameters.platforms),
+                *_commit(parameters.variant.labels),
             ],
         },
         "runDetails": {
@@ -164,6 +176,19 @@ def _materials(lock: Lock | BaseLock, platforms: Sequence[str]) -> list[dict[str
         return [resource(name, digest) for name, digest in pins]
     found = dict.fromkeys(package for platform in platforms for package in lock.packages(platform))
     return [resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found]
+
+
+def _commit(labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The commit that the release was made from, if its labels name repository and revision."""
+    source, revision = labels.get(f"{PREFIX}source"), labels.get(f"{PREFIX}revision", "")
+    if source is None or not _COMMIT.fullmatch(revision):
+        return []
+    return [{"name": "repository", "uri": f"git+{source}", "digest": {"gitCommit": revision}}]
+
+
+def _is_commit(dependency: Mapping[str, Any]) -> bool:
+    digests = dependency.get("digest")
+    return isinstance(digests, Mapping) and digests.keys() == {"gitCommit"}
 
 
 def _uri(package: LockedPackage, lock: Lock) -> str:

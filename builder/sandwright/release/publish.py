@@ -17,7 +17,7 @@ from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.parallel import run_parallel
 from sandwright.registry.push import move_tag, push_by_digest, verify
 from sandwright.registry.reference import check_tag
-from sandwright.registry.referrer import push_referrer
+from sandwright.registry.referrer import TITLE, push_referrer
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
 from sandwright.release.attach import LARGEST_BUNDLE, AttachedDocument, attached_documents, fetch
@@ -28,7 +28,6 @@ from sandwright.release.signing import SigningKey
 from sandwright.release.subject import DOCUMENT_TYPES, Release, ReleaseDocument, ReleaseStatement
 from sandwright.rootfs.descriptor import Descriptor
 
-TITLE = "org.opencontainers.image.title"
 PREDICATE = "dev.sigstore.bundle.predicateType"
 CONTENT = "dev.sigstore.bundle.content"
 """Annotations by which cosign finds what it looks for."""
@@ -126,7 +125,12 @@ def publish(
         sent += push_by_digest(repository, release.image.graph, release.image.open_blob, progress=progress)
     for document in plan.documents:
         _attach(
-            repository, document.subject, document.artifact_type, document.content, {TITLE: document.name}
+            repository,
+            document.subject,
+            document.artifact_type,
+            document.content,
+            {TITLE: document.name},
+            file_name=document.file_name,
         )
         sent.append(document.name)
     bundles: dict[str, bytes] = {}
@@ -134,7 +138,8 @@ def publish(
         if claim.name not in bundles:
             bundles[claim.name] = key.sign(claim.payload)
         annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
-        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations)
+        file_name = f"{claim.name}.sigstore.json"
+        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=file_name)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
         assert isinstance(key, SigningKey), "only what keys sign is planned"
@@ -177,9 +182,17 @@ def _attach(
     artifact_type: str,
     content: bytes,
     annotations: dict[str, str],
+    *,
+    file_name: str,
 ) -> None:
     push_referrer(
-        repository, subject, artifact_type, content, media_type=artifact_type, annotations=annotations
+        repository,
+        subject,
+        artifact_type,
+        content,
+        media_type=artifact_type,
+        annotations=annotations,
+        file_name=file_name,
     )
 
 

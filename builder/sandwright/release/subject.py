@@ -13,11 +13,10 @@ from sandwright.documents.strictjson import parse_json
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Fetcher
-from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.lock import Lock
-from sandwright.image.plan import plan_build
+from sandwright.image.plan import compression_of, plan_build
 from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
 from sandwright.release import evidence, provenance, sources, statement
@@ -48,6 +47,11 @@ class ReleaseDocument:
     artifact_type: str
     content: bytes
     subject: Descriptor
+
+    @property
+    def file_name(self) -> str:
+        """Its name as a file: `SBOM-cyclonedx-linux-amd64.json`."""
+        return f"{self.name.replace(' ', '-').replace('/', '-')}.json"
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,12 @@ def prepare(
         *seen,
     ]
     predicate = provenance.predicate(
-        BuildParameters(name, tuple(subject.manifests), subject.epoch),
+        BuildParameters(name, tuple(subject.manifests), subject.epoch, existing.variant),
         written,
         lock,
         [_byproduct(each) for each in documents],
         inputs=existing.inputs,
-        codec=IDENTITY,
+        codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )
     claims = tuple(_release_statements(subject, predicate))
@@ -217,7 +221,13 @@ def _check_current(
     """See that the image is what its definition and lock, as they are now, are made into; that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(
-        catalogue, [subject.name], output=output, platforms=platforms, frozen=True, epoch=subject.epoch
+        catalogue,
+        [subject.name],
+        output=output,
+        platforms=platforms,
+        frozen=True,
+        epoch=subject.epoch,
+        variant=subject.existing.variant,
     )
     (step,) = (each for each in plan.steps if each.name == subject.name)
     (lock,) = (each.lock for each in plan.steps if each.definition.parent is None)

@@ -20,7 +20,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
 from sandwright.questions import EntryKind
-from sandwright.render.placeholders import Placeholder, files_in_the_way, placeholders
+from sandwright.render.placeholders import Placeholder, files_in_the_way, git_directories, placeholders
 
 Root = Literal["host", "image"]
 """What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
@@ -57,12 +57,17 @@ class Mount:
 
 @dataclass(frozen=True)
 class MountPlan:
-    """Mounts in order, and what must lie under them. `missing` are granted paths that don't exist."""
+    """Mounts in order, and what must lie under them.
+
+    `missing` are granted paths that don't exist, `repositories` Git's directories
+    that may be written, without those in others.
+    """
 
     root: Root
     mounts: tuple[Mount, ...]
     placeholders: tuple[Placeholder, ...]
     missing: tuple[PathRule, ...]
+    repositories: tuple[str, ...] = ()
 
 
 def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = False) -> MountPlan:
@@ -85,13 +90,15 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root, user_namespace: bool = Fal
     planning.hold_main_index()
     planning.settle()
     needed = planning.placeholders()
-    planning.pin(placeholder.path for placeholder in needed)
+    repositories = planning.hold_repositories()
+    planning.pin((*(placeholder.path for placeholder in needed), *repositories))
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
     return MountPlan(
         root=root,
         mounts=tuple(mounts),
         placeholders=needed,
         missing=tuple(planning.missing),
+        repositories=repositories,
     )
 
 
@@ -274,6 +281,19 @@ class _Planning:
                 rule = self._policy.filesystem.tree.deciding(path)[0]
                 mount = Mount(path, "bind", source=path, entry="file", replaced=True, rule=rule)
                 self._record_mount(mount, "readonly")
+
+    def hold_repositories(self) -> tuple[str, ...]:
+        """Make a mount of each of Git's directories that may be written.
+
+        The kernel moves nothing from one mount to another (EXDEV): no link that was made elsewhere gets in.
+        """
+        writable = [path for path in git_directories(self._policy) if self._state_at(path) == "writable"]
+        found = tuple(path for path in writable if not any(above in writable for above in ancestors(path)))
+        for path in found:
+            rule = self._policy.filesystem.tree.deciding(path)[0]
+            pin = Mount(path, "bind", writable=True, source=path, pin=True, rule=rule)
+            self.mounts.setdefault(path, pin)
+        return found
 
     def pin(self, covered: Iterable[str]) -> None:
         """Make mount points of the directories from which a restriction could be moved away."""

@@ -51,7 +51,7 @@ def _grant(rule: PathRule) -> Grant:
 
 
 def _makes(declaration: Declaration) -> bool:
-    """Whether programs inside can have Unix sockets of their own under a method, be it not all kinds."""
+    """Whether programs can create Unix sockets under a method, be it not all kinds."""
     support = declaration.of("network.own-sockets")
     return support.level in ("exact", "stricter") and support.reason != reasons.NO_UNIX_SOCKETS
 

@@ -82,6 +82,10 @@ class ScanRules:
             return next(tool for end, tool in self._endings.items() if name.endswith(end))
         return None
 
+    def is_in_repository(self, path: str) -> bool:
+        """Whether a path is below a directory of Git's, by its name or as one of the scope."""
+        return "/.git/" in path or any(path.startswith(f"{git}/") for git in self.git)
+
     def has(self, name: str) -> bool:
         """Whether something of a folded name is always looked at."""
         return name in self._names_by_last or name in GIT_PARTS or name == ".git" or name.endswith(self._ends)

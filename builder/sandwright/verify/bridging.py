@@ -101,7 +101,7 @@ def _alive_probes(case: Bridging) -> Iterator[Probe]:
     shims = [name for name in case.subject.policy.credentials.shims if name != NAME]
     yield _probe(
         "refused",
-        f"calls that the policy does not allow are refused: {', '.join([NAME, *shims])}",
+        f"shim commands that the policy does not allow are refused: {', '.join([NAME, *shims])}",
         *(
             ProbeStep(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
             for name in (NAME, *shims)
@@ -311,7 +311,7 @@ def _required(case: Bridging) -> ProbeOutcome:
     return _bridge_outcome(
         case,
         "required",
-        "without a bridge nothing is started",
+        "without a bridge the sandbox does not start",
         Verdict.PASS if refused else Verdict.FAIL,
         expected="125",
         observed=str(status),

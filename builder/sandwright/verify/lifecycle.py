@@ -75,13 +75,15 @@ def command_runs(runs: Runs) -> Iterator[ProbeOutcome]:
 
 
 def _status_outcomes(runs: Runs) -> Iterator[ProbeOutcome]:
-    yield _exit_outcome(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
+    yield _exit_outcome(
+        runs, "exit-status", ("exit", "42"), 42, "the launcher exits with the command's exit status"
+    )
     yield _exit_outcome(
         runs,
         "signal",
         ("fault", "8"),
         128 + signal.SIGSEGV,
-        "a command that signal N ends has exit status 128 + N",
+        "if signal N ends the command, the exit status is 128 + N",
     )
 
 
@@ -160,7 +162,7 @@ def _timeout_outcome(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
     return _outcome(
         runs,
         "time",
-        "a run ends when its time is up, with all its processes",
+        "the time limit ends a run with all its processes",
         expected="124",
         observed=str(status),
         wrong="; ".join(part for part in (wrong, remains) if part),
@@ -226,7 +228,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
     return _outcome(
         runs,
         "denied-later",
-        "a denied file that the host makes during a run is hidden, or ends the run",
+        "a denied file that the host creates during a run is hidden or ends the run",
         expected=f"hidden, or ended with {REPLACED}",
         observed="hidden" if hidden else f"ended with {started.returncode}" if ended else str(answer),
         wrong="" if alive and (hidden or ended) else "what it holds was read, or nothing answered",
@@ -395,7 +397,7 @@ def _ghosts(runs: Runs, before: frozenset[str]) -> ProbeOutcome:
     return _outcome(
         runs,
         "ghosts",
-        "mount points leave no file behind in the project",
+        "no mount point is left in the project",
         expected="nothing new",
         observed=", ".join(appeared) or "nothing new",
         wrong="there is something new in the project" if appeared else "",

@@ -47,6 +47,7 @@ def bwrap_launcher(
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),
         ignored=ignored_places(policy, plan),
+        repositories=plan.repositories,
         sockets=socket_plan(policy),
         shims=shim_plan(policy, "bwrap"),
         backstop=backstop_plan(policy, root="host"),

@@ -41,7 +41,7 @@ _SUPPORT: Mapping[str, Support] = {
     **support.DECLARATION.support,
     "filesystem.absent": Support("cannot", "a development container has nobody to make what a mount lies on"),
     "filesystem.protect": Support(
-        "partly", "a repository's own directory is read-only as a whole; what doesn't exist yet can be made"
+        "partly", "the directory of a repository is read-only as a whole; what doesn't exist yet can be made"
     ),
     "network.proxy": Support(
         "stricter", "a development container has no network: nobody brings the proxy in"

@@ -36,6 +36,8 @@ EXPECTED: Mapping[str, Answers] = {
     "covered.make": _unenforced("filesystem.protect"),
     "covered.replace": _unenforced("filesystem.protect"),
     "covered.inside": _unenforced("filesystem.protect"),
+    "git.symlink": _unenforced("filesystem.git-links"),
+    "git.move": _unenforced("filesystem.git-links"),
     "reserved.read": _REFUSED,
     "reserved.write": _REFUSED,
     "listed": Answers("ok EACCES", "a directory in which something is denied can't be listed"),

@@ -67,7 +67,7 @@ class Launched(ABC):
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
         """The kernel and its settings, who we are, and the programs."""
-        yield "groups", ""
+        yield "machine", ""
         yield "content", "/proc/sys/kernel/osrelease"
         for path in SETTINGS:
             yield "content", path

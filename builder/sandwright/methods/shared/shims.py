@@ -10,7 +10,7 @@ be seen at any path. It is always read-only inside; a read-only mount doesn't hi
 | docker, podman, oci | PLACE | a read-only bind mount | the socket |
 | gvisor | PLACE | a read-only bind mount | as with bwrap |
 | seatbelt | its own path on the host | rules for the directory and the socket, by the parameter SHIMS | the socket |
-| user, alcless | nowhere | the bridge serves its owner only, who is not the account | – |
+| user, alcless | nowhere | the bridge serves only its owner, and the account is another user | – |
 | kubernetes, compose, devcontainer | nowhere | nobody runs a session there, and no bridge | – |
 | noop | nowhere | it keeps nobody from the program itself | – |
 

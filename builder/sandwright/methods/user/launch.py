@@ -32,6 +32,7 @@ def account_launcher(
     common = common_plan(policy, plan, "user")
     launch = dataclasses.replace(
         common,
+        repositories=plan.repositories,
         never=(*common.never, "HOME"),
         project=common.project if plan.placeholders else None,
         user=UserPlan(

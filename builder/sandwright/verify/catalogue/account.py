@@ -23,7 +23,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "processes/account",
         Family.PROCESSES,
-        "the command runs as the account, in no group but the account's own",
+        "the command runs as the account, without supplementary groups",
         (
             ProbeStep(attempt("read", "/proc/self/status"), "works", lacks=(own_uid,)),
             ProbeStep(attempt("read", "/proc/self/status"), "works", holds=b"\nGroups:\t \n"),
@@ -33,7 +33,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "files/of-a-person",
         Family.FILES,
-        "file permissions hide a person's .ssh/config that no rule denies",
+        "file permissions hide a user's .ssh/config that no rule denies",
         (
             step("account.closed", "read", fixture.read / CLOSED),
             step("account.closed", "write", fixture.read / CLOSED),

@@ -56,11 +56,11 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
     made = fixture.write / "made"
     yield _probe(
-        "read", "a path that may be read can be", reads_plain(fixture), step("listed", "list", fixture.read)
+        "read", "a granted path is readable", reads_plain(fixture), step("listed", "list", fixture.read)
     )
     yield _probe(
         "write",
-        "a written file is on the host, and belongs to the calling user",
+        "a new file exists on the host and belongs to the calling user",
         step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", fixture.write / "made-directory"),
@@ -82,7 +82,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         private = subject.policy.filesystem.tmp == "private"
         yield _probe(
             "temporary",
-            "the temporary directory can be written",
+            "the temporary directory is writable",
             step("tmp.write" if private else "works", "create", mine, "x"),
             never=(mine,) if private else (),
             check=None if private else lambda: _removed(mine),
@@ -95,7 +95,7 @@ def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:
     denied, file = fixture.read / "denied", fixture.read / "denied-file"
     yield _probe(
         "denied-directory",
-        "a denied directory shows nothing of its contents, and nothing can be made in it",
+        "the contents of a denied directory are hidden, and nothing can be created in it",
         step("hidden.entry", "read", denied / "secret"),
         ProbeStep(attempt("list", denied), "hidden.list", value=b""),
         step("hidden.create", "create", denied / "new"),
@@ -104,7 +104,7 @@ def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-file",
-        "a denied file can be neither read nor written, and can't be used as a directory",
+        "a denied file can be neither read nor written, nor used as a directory",
         step("hidden.file", "content", file),
         step("hidden.file.write", "write", file),
         step("hidden.kind", "list", file),
@@ -113,7 +113,7 @@ def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-in-writable",
-        "a denied path inside a writable one is hidden",
+        "a denied path below a writable one is hidden",
         step("inside.entry", "read", fixture.write / "hidden/secret"),
         step("inside.create", "create", fixture.write / "hidden/new"),
         controls=(writes_plain(fixture),),
@@ -121,12 +121,12 @@ def _denied_probes(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-neighbour",
-        "a name that begins like a denied one is not denied",
+        "a name with a denied name as its prefix is not denied",
         ProbeStep(attempt("read", fixture.read / "denied-not"), "works", value=fixture.plain.encode()),
     )
     yield _probe(
         "denied-names",
-        "names with spaces, quotes, brackets, dashes and line breaks are denied like others",
+        "names with spaces, quotes, brackets, dashes and line breaks can be denied",
         *(step("hidden.entry", "read", fixture.read / name / "secret") for name in HOSTILE),
         controls=control,
     )
@@ -137,14 +137,14 @@ def _readonly_probes(subject: ProofSubject) -> Iterator[Probe]:
     plain, readonly = fixture.read / "plain", fixture.write / "kept"
     yield _probe(
         "read-only",
-        "a read-only path can't be written, changed or removed",
+        "a read-only path cannot be written, changed or removed",
         *_all_writes("readonly.write", plain, fixture.read),
         controls=(reads_plain(fixture), writes_plain(fixture)),
         check=lambda: _check_unchanged(plain, fixture.plain),
     )
     yield _probe(
         "read-only-in-writable",
-        "a read-only path inside a writable one can be read and not changed",
+        "a read-only path below a writable one can be read and not changed",
         *_all_writes("inside.write", readonly / "file", readonly),
         step("inside.write", "write", fixture.write / "kept-file"),
         step("inside.write", "truncate", fixture.write / "kept-file"),
@@ -162,7 +162,7 @@ def _readonly_probes(subject: ProofSubject) -> Iterator[Probe]:
     ):
         yield _probe(
             "protected",
-            "files of a repository that the host runs can't be written, while commits work",
+            "files of a repository that the host executes are read-only, and commits work",
             step("inside.write", "create", hooks / "pre-commit"),
             step("inside.write", "write", fixture.write / ".git/config"),
             step("commits", "create", fixture.write / ".git/refs/heads/main", "0"),
@@ -173,7 +173,7 @@ def _readonly_probes(subject: ProofSubject) -> Iterator[Probe]:
         nested = fixture.nested / ".git"
         yield _probe(
             "protected-nested",
-            "nor can those of a repository that was there before, below a directory that may be written",
+            "the same for existing repositories below a writable directory",
             step("inside.write", "create", nested / "hooks/pre-commit"),
             step("inside.write", "write", nested / "config"),
             step("commits", "create", nested / "refs/heads/main", "0"),
@@ -193,7 +193,7 @@ def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
     if tried:
         yield _probe(
             "protected-absent",
-            "a protected name that doesn't exist in the project can't be made, as a file, directory or link",
+            "a missing protected name of the project cannot be created as a file, directory or link",
             *(each for path in tried for each in creation_attempts(path, mine)),
             controls=creation_controls(mine),
             check=lambda: find_created(tried, mine),
@@ -251,7 +251,7 @@ def _temporary_probe(subject: ProofSubject) -> Probe:
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(
         "temporary-of-host",
-        "the host's temporary files are hidden where `tmp` is private, and shown where it is shared",
+        "the host's temporary files are hidden if `tmp` is private, and visible if it is shared",
         step(claim, "stat", hidden),
         controls=(reads_plain(subject.fixture),),
         skip=_not_temporary(subject, hidden),
@@ -274,14 +274,14 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
     made = tuple(Path(parent) / f".sandwright-{subject.word}" for parent in ("/", "/etc", "/usr"))
     yield _probe(
         "root",
-        "the root and the system's directories can't be written",
+        "the root and the system directories are read-only",
         *(step("readonly.write", "create", path) for path in made),
         controls=control,
         never=made,
     )
     yield _probe(
         "devices",
-        "only harmless devices are there",
+        "only harmless devices exist",
         *(step("device.seen", "stat", f"/dev/{name}") for name in _DEVICES),
         *(step("device.none", "read", f"/dev/{name}") for name in _DEVICES),
         ProbeStep(attempt("stat", "/dev/fuse"), "device.own", lacks=(inode_identity(Path("/dev/fuse")),)),
@@ -289,7 +289,7 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "device-nodes",
-        "no device can be made; a FIFO can",
+        "device nodes cannot be created; a FIFO can",
         step("device.make", "mknod", subject.fixture.write / "device", "c"),
         controls=(step("fifo.make", "mknod", subject.fixture.write / "fifo", "p"),),
         never=(subject.fixture.write / "device",),

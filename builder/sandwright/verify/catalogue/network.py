@@ -43,7 +43,7 @@ def _host_network_probes(subject: ProofSubject) -> Iterator[Probe]:
     word, listeners = uuid.uuid4().hex, subject.listeners
     yield _probe(
         "host",
-        "the host's network can be used: a listener on its loopback hears the sandbox",
+        "the host's network is reachable: the sandbox connects to a listener on its loopback interface",
         step("works", "tcp", "127.0.0.1", listeners.loopback, word),
         check=lambda: None if listeners.heard(word) else "the listener on the host heard nothing",
     )
@@ -58,7 +58,7 @@ def _isolated_probes(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "host-loopback",
-        "the sandbox's localhost is not the host's: listeners there hear nothing",
+        "the sandbox has a separate localhost: listeners of the host get no connection",
         step("net.loopback", "tcp", "127.0.0.1", listeners.loopback, word),
         step("net.datagram", "udp", "127.0.0.1", listeners.datagrams, word),
         controls=control,
@@ -69,14 +69,14 @@ def _isolated_probes(subject: ProofSubject) -> Iterator[Probe]:
     if listeners.address:
         yield _probe(
             "host-address",
-            "the host's own address leads nowhere",
+            "the host's address is unreachable",
             step(outside, "tcp", listeners.address, listeners.port, other),
             controls=control,
             check=lambda: _check_silence(subject, other),
         )
     yield _probe(
         "outside",
-        "nothing outside can be reached: addresses, name servers, a cloud's metadata, IPv6",
+        "nothing outside is reachable: addresses, name servers, cloud metadata, IPv6",
         step(outside, "tcp", "1.1.1.1", 443),
         ProbeStep(attempt("udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"), outside_datagram, value=b""),
         step(outside, "tcp", _METADATA, 80),
@@ -88,7 +88,7 @@ def _isolated_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.linux and not behind:
         yield _probe(
             "interfaces",
-            "there is no interface but the loopback's",
+            "there is no interface other than loopback",
             ProbeStep(attempt("read", "/proc/net/dev"), "net.interfaces", lacks=tuple(_interface_lines())),
             controls=control,
         )
@@ -101,7 +101,7 @@ def _remote_probe(remote: RemoteCanary | str, claim: str, control: tuple[ProbeSt
     return Probe(
         "network/beside",
         Family.NETWORK,
-        "nobody else is reached where the sandbox runs: a listener there hears only what has no policy",
+        "other Pods are unreachable: only a client without a policy connects to a listener there",
         (step(claim, "tcp", *found, word),),
         control,
         None if isinstance(remote, str) else lambda: _silent_there(remote, word),
@@ -132,7 +132,7 @@ def _proxy_probe(subject: ProofSubject) -> Probe:
     request = f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n"
     return _probe(
         "proxy",
-        "the proxy is reached, and refuses a host that the policy does not list",
+        "the proxy is reachable and refuses a host that the policy does not list",
         ProbeStep(attempt("tcp", where.hostname or "", where.port or 0, request), "works", holds=b" 403 "),
     )
 
@@ -173,7 +173,7 @@ def _localhost_probes(subject: ProofSubject) -> Iterator[Probe]:
         yield _socket_probe(subject, host=host)
     yield _probe(
         "unix-socket",
-        "no Unix socket of the host in a readable directory can be connected to",
+        "Unix sockets of the host in a readable directory are unreachable",
         step("unix.host" if host else "unix.unlisted", "unix", listeners.path, word),
         controls=(*control, step("works", "read", subject.fixture.read / "plain")),
         check=lambda: _check_silence(subject, word),
@@ -183,7 +183,7 @@ def _localhost_probes(subject: ProofSubject) -> Iterator[Probe]:
         reached = subject.declaration.of("network.later-sockets").level == "partly" and not host
         yield _probe(
             "later-socket",
-            "a Unix socket that appears in a readable directory later behaves as the method declares",
+            "a Unix socket created later in a readable directory is reachable only as declared",
             step("unix.host" if host else "unix.later", "unix", listeners.later, third),
             controls=(*control, step("works", "read", subject.fixture.read / "plain")),
             check=None if reached else lambda: _check_silence(subject, third),
@@ -191,7 +191,7 @@ def _localhost_probes(subject: ProofSubject) -> Iterator[Probe]:
         fourth = uuid.uuid4().hex
         yield _probe(
             "project-socket",
-            "a Unix socket that the host makes in a writable directory later behaves as the method declares",
+            "a Unix socket that the host creates later in a writable directory is reachable only as declared",
             step("unix.host" if host else "unix.written", "unix", listeners.written, fourth),
             controls=(*control, step("works", "read", subject.fixture.write / "plain")),
             check=None if reached else lambda: _check_silence(subject, fourth),
@@ -199,7 +199,7 @@ def _localhost_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.linux:
         yield _probe(
             "abstract-socket",
-            "no abstract Unix socket of the host can be connected to",
+            "abstract Unix sockets of the host are unreachable",
             step("unix.host" if host else "unix.abstract", "abstract", listeners.abstract, other),
             controls=control,
             check=lambda: _check_silence(subject, other),
@@ -214,7 +214,7 @@ def _socket_probe(subject: ProofSubject, *, host: bool) -> Probe:
     there = subject.policy.is_path_writable(temporary)
     return _probe(
         "own-sockets",
-        "programs inside have Unix sockets of their own, as the policy says",
+        "programs can create Unix sockets if the policy allows it",
         *((step(shared, "own-unix", f"{temporary}/{name}"),) if there else ()),
         step(made, "own-unix", subject.fixture.write / "own-socket"),
         step(nameless, "own-abstract", f"sandwright-{name}"),

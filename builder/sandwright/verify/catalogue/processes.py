@@ -71,7 +71,7 @@ def _root_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_user_namespace:
         yield _probe(
             "root",
-            "root inside is root of a user namespace of its own",
+            "root in the sandbox is root of a separate user namespace",
             ProbeStep(
                 attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_namespace_link("user"),)
             ),
@@ -98,24 +98,24 @@ def _rights_probes(subject: ProofSubject) -> Iterator[Probe]:
         expected = {"works": [*none[:3], b"NoNewPrivs:\t1", b"Seccomp:\t2"], "privilege.bound": none[3:]}
     yield _probe(
         "status",
-        "no capability is held, none can be gained, and a filter is in force",
+        "there are no capabilities, none can be gained, and seccomp is active",
         *(
             ProbeStep(attempt("read", "/proc/self/status"), claim, holds=line)
             for claim, lines in expected.items()
             for line in lines
         ),
     )
-    yield _probe("raise", "no capability can be raised", step("privilege.none", "raise"))
+    yield _probe("raise", "capabilities cannot be raised", step("privilege.none", "raise"))
     yield _probe(
         "identity",
-        "no other user or group can be taken on",
+        "the user and group IDs cannot be changed",
         step("privilege.identity", "setuid", 12345),
         step("privilege.identity", "setgid", 12345),
         step("privilege.none", "setgroups"),
     )
     yield _probe(
         "chown",
-        "no file's owner can be changed",
+        "the owner of a file cannot be changed",
         step("privilege.identity", "chown", subject.fixture.write / "plain", 12345),
     )
     yield _probe(
@@ -124,7 +124,7 @@ def _rights_probes(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_user_namespace:  # engines set no flags, and no-new-privileges does it alone
         yield _probe(
             "set-id",
-            "a set-user-id program gains nothing: no mount honours it",
+            "a set-user-ID program gains no privileges: mounts are `nosuid`",
             *(
                 ProbeStep(attempt("flags", directory), "works", holds=b"nosuid")
                 for directory in (subject.fixture.write, subject.fixture.read, "/tmp")  # noqa: S108 - inside
@@ -136,7 +136,7 @@ def _mount_probes(subject: ProofSubject) -> Iterator[Probe]:
     write, read = subject.fixture.write, subject.fixture.read
     yield _probe(
         "mount",
-        "nothing can be mounted, remounted or unmounted",
+        "file systems cannot be mounted, remounted or unmounted",
         step("privilege.none", "mount", read, write, "", _MS_BIND),
         step("privilege.none", "mount", "tmpfs", write, "tmpfs", 0),
         step("privilege.none", "mount", "", read, "", _MS_BIND | _MS_REMOUNT),
@@ -146,7 +146,7 @@ def _mount_probes(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "root-change",
-        "the root can't be changed",
+        "the root directory cannot be changed",
         step("privilege.none", "chroot", write),
         step("privilege.none", "pivot", write),
     )
@@ -155,18 +155,18 @@ def _mount_probes(subject: ProofSubject) -> Iterator[Probe]:
 def _namespace_probes() -> Iterator[Probe]:
     yield _probe(
         "unshare",
-        "no namespace can be made, a user namespace above all",
+        "namespaces cannot be created, in particular user namespaces",
         *(step("privilege.none", "unshare", flag) for flag in _CLONE.values()),
     )
     yield _probe(
         "clone",
-        "no process can be started in a new namespace",
+        "processes cannot be created in a new namespace",
         *(step("privilege.none", "clone", flag) for flag in _CLONE.values()),
         controls=(step("works", "clone", 0),),
     )
     yield _probe(
         "enter",
-        "no namespace can be entered",
+        "namespaces cannot be entered",
         *(step("privilege.enter", "enter", f"/proc/self/ns/{kind}", 0) for kind in ("mnt", "net", "user")),
     )
 
@@ -184,7 +184,7 @@ def _foreign_process_probes(outside: int, *, traces: bool) -> Iterator[Probe]:
     if not traces:
         yield _probe(
             "trace",
-            "no process can be traced, and no other's memory can be read",
+            "processes cannot be traced, and their memory is unreadable",
             step("privilege.trace", "trace", 0),
             step("privilege.trace", "peek", 0),
         )
@@ -194,13 +194,13 @@ def _kernel() -> Iterator[Probe]:
     settings = ("kernel/core_pattern", "kernel/hostname", "vm/overcommit_memory")
     yield _probe(
         "kernel-settings",
-        "the kernel's settings can't be changed: core_pattern would run programs on the host",
+        "sysctl settings are read-only: core_pattern would run programs on the host",
         *(_kernel_order_step(f"/proc/sys/{name}") for name in settings),
         controls=(step("works", "list", "/proc/sys/kernel"),),
     )
     yield _probe(
         "kernel-orders",
-        "the kernel obeys no sysrq, and runs no program for the sandbox",
+        "sysrq is unavailable, and the kernel starts no program for the sandbox",
         *(_kernel_order_step(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
         step(
             "kernel.cgroup" if os.access(_release_agent(), os.W_OK) else "kernel.cgroup-rights",
@@ -212,7 +212,7 @@ def _kernel() -> Iterator[Probe]:
     kcore = Path("/proc/kcore").exists()
     yield _probe(
         "kernel-memory",
-        "the kernel's memory can't be read",
+        "kernel memory is unreadable",
         step("kernel.memory" if kcore else "kernel.absent", "read", "/proc/kcore"),
         step("device.none", "read", "/dev/mem"),
         controls=(step("works", "read", "/proc/self/stat"),),
@@ -240,7 +240,7 @@ def _interface_probes(subject: ProofSubject) -> Iterator[Probe]:
     if found and subject.policy.network.mode == "none":
         yield _probe(
             "host-interfaces",
-            "the host's network devices are not described in /sys",
+            "/sys does not show the host's network devices",
             *(step("kernel.interface", "stat", f"/sys/class/net/{name}") for name in found[:_MOST_NAMES]),
             *(step("kernel.interface", "stat", path) for path in physical[:_MOST_NAMES]),
             controls=(step("works", "read", "/proc/self/stat"),),

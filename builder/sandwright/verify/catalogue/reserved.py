@@ -19,7 +19,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "files/reserved-hidden",
         Family.FILES,
-        "rendered sandboxes, running sessions and the key of the render cache can't be read",
+        "rendered sandboxes, running sessions and the key of the render cache are unreadable",
         tuple(ProbeStep(attempt("read", file), "reserved.read", private=True) for file in reserved.hidden),
         (reads_plain(subject.fixture),),
     )
