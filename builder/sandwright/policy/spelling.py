@@ -16,6 +16,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sandwright.policy.phrasing import quoted
 
@@ -66,6 +67,7 @@ def checked_path(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)
 def parsed(text: str) -> tuple[str | Variable, ...]:
     """The pieces of a path as it is written: text and variables. Raise ValueError for faults of spelling."""
     _refuse_impossible(text)
@@ -73,7 +75,7 @@ def parsed(text: str) -> tuple[str | Variable, ...]:
         return (Variable("HOME"), *_pieces(text[1:]))
     if text.startswith("~"):
         raise ValueError(f"{quoted(text)} names another person's home; write the path itself")
-    return tuple(_pieces(text))
+    return _pieces(text)
 
 
 def environment_names(text: str) -> frozenset[str]:
@@ -139,7 +141,8 @@ def undecodable(text: str) -> bool:
     return _SURROGATE.search(text) is not None
 
 
-def _pieces(text: str) -> list[str | Variable]:
+@lru_cache(maxsize=4096)  # a policy is resolved more than once for a run
+def _pieces(text: str) -> tuple[str | Variable, ...]:
     pieces: list[str | Variable] = []
     end = 0
     for found in _PIECE.finditer(text):
@@ -147,7 +150,7 @@ def _pieces(text: str) -> list[str | Variable]:
         pieces.append(_piece(found))
         end = found.end()
     pieces.append(text[end:])
-    return _joined(pieces)
+    return tuple(_joined(pieces))
 
 
 def _piece(found: re.Match[str]) -> str | Variable:
@@ -188,6 +191,7 @@ def _value(variable: Variable, values: Mapping[str, str]) -> str:
     return value
 
 
+@lru_cache(maxsize=4096)
 def _normal(path: str) -> str:
     """One spelling for each path."""
     _refuse_impossible(path)

@@ -12,7 +12,6 @@ from sandwright.errors import DocumentError
 from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.policy.collect import collect
-from sandwright.policy.facts import HostFacts
 from sandwright.policy.loosening import Loosening, considered, loosenings, trusted
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
@@ -27,19 +26,15 @@ def loosened(
     *,
     cwd: Path | str | None = None,
     inputs: LiveHost | None = None,
-    facts: HostFacts | None = None,
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
-    `cwd` and `inputs` are those of `collect`, `facts` what it collected for this policy, if it has.
+    `cwd` and `inputs` are those of `collect`.
     """
     project = Path(file).parent
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
-        collected = facts if each.layers == policy.layers else None
-        if collected is None:
-            collected = collect(each, project=project, cwd=cwd, inputs=inputs, account=True)
-        return resolve(each.settings, collected)
+        return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
 
     mine, others = considered(policy), trusted(policy)
     found: tuple[Loosening, ...] = ()
