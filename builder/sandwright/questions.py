@@ -14,7 +14,7 @@ from typing import Literal
 
 from sandwright import digests
 from sandwright.git.index import MODE, MOST
-from sandwright.nested import find
+from sandwright.nested import find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
 
@@ -89,20 +89,22 @@ _COVERED_SIZES = (0, 2)
 _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.worktree")
 
 
-def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
+def sockets_of(visible: Iterable[str], hidden: Iterable[str]) -> Question:
     """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
-    marks = dict.fromkeys(shown, "+") | dict.fromkeys(hidden, "-")
+    marks = dict.fromkeys(visible, "+") | dict.fromkeys(hidden, "-")
     return ("sockets", "", *(f"{mark}{path}" for path, mark in sorted(marks.items(), reverse=True)))
 
 
-def _sockets(_: str, *places: str) -> Answer:
+def _listening_sockets(_: str, *places: str) -> Answer:
     """The canonical paths of Unix sockets that take connections or datagrams here, sorted.
 
     The places say where, as `sockets_of` does.
     """
     marks = {each[1:]: each[:1] == "+" for each in places}
     return (
-        tuple(sorted(filter(lambda path: _shown(path, marks), _listening()))) if any(marks.values()) else ()
+        tuple(sorted(filter(lambda path: _is_visible(path, marks), _listening())))
+        if any(marks.values())
+        else ()
     )
 
 
@@ -144,7 +146,7 @@ def _real(folder: str) -> str:
         return ""
 
 
-def _shown(path: str, marks: dict[str, bool]) -> bool:
+def _is_visible(path: str, marks: dict[str, bool]) -> bool:
     while path not in marks and path != "/":
         path = path.rpartition("/")[0] or "/"
     return marks.get(path, False)
@@ -163,7 +165,7 @@ def _artifact(path: str) -> Answer:
     return (_numbers(os.lstat, path, slice(1, 8)),)
 
 
-def _status(*paths: str) -> Answer:
+def _statuses(*paths: str) -> Answer:
     """How many names a plain file has; the mode (stat.h), owner, group and device, links not followed."""
     return tuple(_numbers(os.lstat, path, slice(5)) for path in paths)
 
@@ -202,7 +204,7 @@ def content_of(path: str) -> tuple[int, bytes | None]:
         os.close(descriptor)
 
 
-def _digest(path: str) -> Answer:
+def _content_digest(path: str) -> Answer:
     """The size of a plain file, and the SHA-256 of its first MiB; nothing for anything else."""
     return digest_of(*content_of(path))
 
@@ -235,7 +237,7 @@ def index_bytes(path: str) -> bytes:
         return b""
 
 
-def _index(path: str) -> Answer:
+def _index_digest(path: str) -> Answer:
     """The digest of an index of Git's, where it may have an entry that is another repository; else its mark.
 
     So that what every commit changes renders nothing anew where there is no such entry.
@@ -249,11 +251,11 @@ def index_of(data: bytes) -> Answer:
 
 
 def _nested(root: str, *names: str) -> Answer:
-    """At which paths below a directory one of some names is there, as `nested.find` gives them."""
-    return tuple(find(root, names))
+    """At which paths below a directory one of some names is there, as `nested.find_names` gives them."""
+    return tuple(find_names(root, names))
 
 
-def _listing(path: str) -> Answer:
+def _directory_listing(path: str) -> Answer:
     """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
     try:
         with os.scandir(path) as entries:
@@ -262,7 +264,7 @@ def _listing(path: str) -> Answer:
         return ()
 
 
-def _tree(*roots: str) -> Answer:
+def _tree_digest(*roots: str) -> Answer:
     """A sum of what each file in some directories is and when it last changed."""
     total = 0
     for found in _files_in(roots):
@@ -298,23 +300,23 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB
 """Odd, and without a pattern, so that what two files add doesn't cancel out."""
 
 
-def _variable(*names: str) -> Answer:
+def _variable_values(*names: str) -> Answer:
     """The values of variables behind `=`; empty for one that is not set."""
     return tuple(f"={os.environ[name]}" if name in os.environ else "" for name in names)
 
 
 KINDS: dict[str, Callable[..., Answer]] = {
     "artifact": _artifact,
-    "content": _digest,
-    "index": _index,
-    "listing": _listing,
+    "content": _content_digest,
+    "index": _index_digest,
+    "listing": _directory_listing,
     "machine": _machine,
     "minute": _minute,
     "nested": _nested,
-    "sockets": _sockets,
+    "sockets": _listening_sockets,
     "stamp": _stamp,
-    "status": _status,
-    "tree": _tree,
-    "variable": _variable,
+    "status": _statuses,
+    "tree": _tree_digest,
+    "variable": _variable_values,
 }
 """What can be asked, beside `entries`: what is at some names in a directory."""

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from deadfuse import dead_fuse
-from fronts import installed
 from sandwright.session import cache_key
 from sandwright.session.entry import CacheEntry, entry_bytes
+from support.deadfuse import dead_fuse
+from support.fronts import installed
 
 STATUS = 7
 LONG = 3.0

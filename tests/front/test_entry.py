@@ -19,7 +19,7 @@ from sandwright.inputs import LiveHost, Recording, changed
 from sandwright.launcher.plan import fields_of
 from sandwright.questions import KINDS, sockets_of
 from sandwright.session.entry import CacheEntry, entry_bytes, parse_entry, question_words
-from thorough import THOROUGH
+from support.thorough import THOROUGH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined")
 HARNESS = Path(__file__).with_name("harness.c")

@@ -122,7 +122,7 @@ def pattern_covers(pattern: str, name: str) -> bool:
     return name == pattern
 
 
-def covering(patterns: Container[str], name: str) -> Iterator[str]:
+def covering_patterns(patterns: Container[str], name: str) -> Iterator[str]:
     """Those of many patterns that cover a name, the most specific first."""
     prefixes = (f"{name[:end]}*" for end in range(len(name), -1, -1))
     return (each for each in (name, *prefixes) if each in patterns)
@@ -192,11 +192,11 @@ def mach_service(text: str) -> MachService | None:
     Only one's own services have a prefix, and none of them is Apple's: whoever looks one up would talk to
     the sandbox.
     """
-    kind, colon, given = text.partition(":")
+    kind, colon, text_value = text.partition(":")
     if not colon or kind not in ("mach-lookup", "mach-register"):
         return None
-    register, name = kind == "mach-register", given.removesuffix(".*")
-    prefix = name != given
+    register, name = kind == "mach-register", text_value.removesuffix(".*")
+    prefix = name != text_value
     if not _MACH_NAME.fullmatch(name) or len(name) > _MACH_LONGEST:
         raise ValueError(f"{quoted(text)}: name a Mach service of two parts at least, like com.example.agent")
     if prefix and not register:

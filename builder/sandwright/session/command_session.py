@@ -156,7 +156,7 @@ def _post_run(session: str, request: RunRequest, prepared: CachedSandbox) -> Pos
         policy=request.policy,
         scope=report.scope,
         context=report.context,
-        guard=absent_guard.begin(session, request.policy, report.scope.absent),
+        guard=absent_guard.begin_absent_guard(session, request.policy, report.scope.absent),
         telemetry=request.telemetry,
         denials=request.denials,
         quiet=request.quiet,

@@ -156,7 +156,7 @@ static int connect_path(const struct broker *broker, const struct caller *caller
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX};
     struct stat found;
-    _cleanup_close_ int file = open_as(caller->process, path);
+    _cleanup_close_ int file = open_as(caller->process, "cwd", path);
     int fault;
     if (file < 0)
         return errno;

@@ -225,7 +225,7 @@ static int make_kernel_rules(void)
 static _Noreturn void become(struct run *run)
 {
     char *none = NULL, *const *all = variables.count == 0 ? &none : variables.at;
-    notify_confine();
+    notify_confine(false);
     if (kernel != NULL)
         vm_here(run, stop_fd[1], vm_ports_channel(), kernel, temporary(run), all);
     if (run->terminal)

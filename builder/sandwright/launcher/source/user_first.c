@@ -46,7 +46,7 @@ static _Noreturn void begin_command(struct run *run)
     if (chdir(run->plan.user.start_directory) != 0)
         die_errno("%s can't be entered", run->plan.user.start_directory);
     close_others((int[]){notify_channel()}, 1);
-    notify_confine();
+    notify_confine(run->plan.repositories.count > 0);
     exec_command(run->command, variables.at);
 }
 
@@ -150,6 +150,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct strv *given)
         account->pw_uid == (uid_t)-1 || account->pw_gid == (gid_t)-1)
         die("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
+    notify_act_as(account->pw_uid, account->pw_gid);
     notify_start(run);
     strv_extend(&variables, given);
     strv_extend(&variables, &run->plan.user.settings);
