@@ -106,6 +106,25 @@ RegistryReference = Annotated[str, ValueCheck(_check_reference, {"type": "string
 PackageName = Annotated[str, matching(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]
 """Debian Policy 5.6.1."""
 
+PackageSpec = Annotated[
+    str,
+    matching(
+        r"[a-z0-9][a-z0-9+.-]+(?:=[A-Za-z0-9.+:~*-]+|/[a-z][a-z0-9-]*)?",
+        "a Debian package: name, name=version or name/suite",
+    ),
+]
+"""As for `apt-get install`; in a version, `*` matches anything."""
+
+SuiteName = Annotated[str, matching(r"[a-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9.-]+)*", "the name of a suite")]
+ComponentName = Annotated[str, matching(r"[a-z0-9][A-Za-z0-9.-]*", "the name of a component")]
+ArchiveUrl = Annotated[
+    str,
+    matching(
+        r"(?:https?://[A-Za-z0-9.:-]+|file://)(?:/[A-Za-z0-9+_~:][A-Za-z0-9.+_~:-]*)*/?",
+        "the address of an archive, as https://packages.example/debian",
+    ),
+]
+
 AccountName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "a name for a user or group")]
 AccountText = Annotated[
     str, matching(r"[^:\x00-\x1f\x7f]*", "text for a field of passwd, which ':' would end")

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from sandwright.documents.checks import NONEMPTY_TEXT, between
+from sandwright.documents.checks import DISTINCT, NONEMPTY_LIST, NONEMPTY_TEXT, between
 from sandwright.documents.document import FieldErrors, Path
 from sandwright.documents.model import ValueCheck
 from sandwright.image.fields import (
     AccountName,
     AccountText,
+    ArchiveUrl,
     Command,
+    ComponentName,
     EntryPath,
     Id,
     ImageName,
@@ -21,6 +23,7 @@ from sandwright.image.fields import (
     RootPath,
     Signal,
     SourcePath,
+    SuiteName,
     Text,
     UserSpec,
     VariableName,
@@ -32,11 +35,29 @@ Faults = Iterator[tuple[Path, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
+class AptArchive:
+    """Another archive of packages for apt."""
+
+    url: ArchiveUrl
+    """The address above `dists/`."""
+    suite: SuiteName
+    components: Annotated[tuple[ComponentName, ...], NONEMPTY_LIST, DISTINCT] = ("main",)
+    key: SourcePath
+    """The key that signs it: a file below the definition's directory, `.gpg` (binary) or `.asc` (text)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DebianBase:
     """Packages of a Debian suite, with its updates and security updates."""
 
     debian: Literal["bookworm", "trixie"]
     """Code name of the suite."""
+    components: Annotated[tuple[ComponentName, ...], NONEMPTY_LIST, DISTINCT] = ("main",)
+    """Components of Debian, such as `contrib`."""
+    backports: bool = False
+    """Whether packages may come from the suite's backports, if they say so: `git/bookworm-backports`."""
+    sources: tuple[AptArchive, ...] = ()
+    """Other archives. Their packages take the place of Debian's if their version is higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
