@@ -227,7 +227,8 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "several faults": (
         _with(size="1", archive=None),
-        f"{SECOND}.archive: must be one of debian, debian-security, or the address of an archive\n{SECOND}.size: must be a number of bytes",
+        f"{SECOND}.archive: must be one of debian, debian-security, or the address of an archive\n"
+        f"{SECOND}.size: must be a number of bytes",
     ),
 }
 
