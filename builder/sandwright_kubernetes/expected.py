@@ -9,11 +9,12 @@ from sandwright.methods.shared import containers
 
 _FILTER = "the filter makes no IP socket, so that the denial holds where NetworkPolicy is not enforced"
 _LEFT = "sockets do not travel: none of the host's is there"
-_REPOSITORY = "declared: a repository's own directory is read-only as a whole"
+_REPOSITORY = "declared: the directory of a repository is read-only as a whole"
 
 EXPECTED: Mapping[str, Answers] = {
     **containers.EXPECTED,
     "commits": Answers("EROFS", _REPOSITORY),
+    "git.symlink": Answers("EROFS", _REPOSITORY),
     "covered.write": Answers("EACCES EROFS ENOENT", _REPOSITORY),
     "image.file": Answers("ENODATA", "over a denied file one without content is mounted"),
     "hidden.file": Answers("ENODATA", "over a denied file one without content is mounted"),

@@ -13,9 +13,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-import layouts
-import tars
-from elffiles import AARCH64, Machine, elf, library, program
 from sandwright import process
 from sandwright.check import layers, report
 from sandwright.check.files import check_files
@@ -30,7 +27,9 @@ from sandwright.release.contents import ImageContents, read_contents
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
-from tars import file, folder, symlink
+from support import layouts, tars
+from support.elffiles import AARCH64, Machine, elf, library, program
+from support.tars import file, folder, symlink
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
 TOKEN = b"ghp_" + b"a1B2" * 9
@@ -442,7 +441,7 @@ def test_directories_that_no_member_speaks_of_are_bounded() -> None:
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
         _put_deep(LayeredTree("a test", limits=ArchiveLimits(names=1 << 20)), 4)
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
-        _remember_deep(layers._Below(left=ArchiveLimits(names=1 << 20)), 4)
+        _remember_deep(layers._Below(limits=ArchiveLimits(names=1 << 20)), 4)
 
 
 @pytest.mark.parametrize(

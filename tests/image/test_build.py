@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from debs import promise
 from sandwright.errors import BuildError, FetchError, HostError, IntegrityError, LockError, UsageError
 from sandwright.image.assemble import share_out
 from sandwright.image.definition import ImageDefinition
@@ -18,7 +17,8 @@ from sandwright.image.existing import read_layout
 from sandwright.image.lock import Lock, PackageGone
 from sandwright.image.packages import PackageSource
 from sandwright.image.plan import plan_build
-from smallworld import EPOCH, World, contents, document, small_world
+from support.debs import promise
+from support.smallworld import EPOCH, World, contents, document, small_world
 
 ARM = {"os": "linux", "architecture": "arm64", "variant": "v8"}
 AMD = {"os": "linux", "architecture": "amd64"}

@@ -18,7 +18,7 @@ from sandwright import process
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.image.build import BuiltImage
 from sandwright.image.export import write_archive
-from smallworld import contents, small_world
+from support.smallworld import contents, small_world
 
 PLATFORM = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}.get(platform.machine(), "linux/amd64")
 REFERENCE = "sandwright-test/thing:one"

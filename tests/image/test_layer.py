@@ -27,7 +27,7 @@ from sandwright.image.layout import staging
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.codec import decompressed
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
-from thorough import examples
+from support.thorough import examples
 
 CHUNK = DEFAULT.chunk
 ZSTD = Compression("zstd", 3)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from releases import released, supply
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, UsageError
 from sandwright.image.compress import Compression
@@ -18,7 +17,8 @@ from sandwright.image.variant import ImageVariant, decode_variant, parse_labels
 from sandwright.release import provenance, sources, statement
 from sandwright.release.rebuild import rebuild
 from sandwright.release.statement import PROVENANCE
-from smallworld import World, contents, document, small_world
+from support.releases import released, supply
+from support.smallworld import World, contents, document, small_world
 
 OCI = "org.opencontainers.image."
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -94,9 +94,11 @@ def test_a_labelled_image_is_released_and_made_again(world: World, tmp_path: Pat
         "uri": f"git+{LABELS[f'{OCI}source']}",
         "digest": {"gitCommit": COMMIT},
     }
-    made = provenance.read(statement.decode(claim.payload, "it"), release.root.digest, "it")
+    made = provenance.read_provenance(
+        statement.decode_statement(claim.payload, "it"), release.root.digest, "it"
+    )
     assert made.parameters.variant == VARIANT
-    written = sources.collect(world.catalogue, "app")
+    written = sources.collect_sources(world.catalogue, "app")
     published = world.output / "images/app"
     assert rebuild(made, written, published, tmp_path, supply(world)) == release.root.digest
 
@@ -124,9 +126,11 @@ def test_layers_of_zstandard(world: World, by: str) -> None:
 def test_an_image_of_zstandard_is_released_and_made_again(world: World, tmp_path: Path) -> None:
     release = released(world, world.build(variant=ImageVariant(compression=ZSTD)))
     (claim,) = (each for each in release.claims if each.predicate_type == PROVENANCE)
-    made = provenance.read(statement.decode(claim.payload, "it"), release.root.digest, "it")
+    made = provenance.read_provenance(
+        statement.decode_statement(claim.payload, "it"), release.root.digest, "it"
+    )
     assert (made.parameters.variant.compression, made.codec) == (ZSTD, ZSTD.identity)
-    written = sources.collect(world.catalogue, "app")
+    written = sources.collect_sources(world.catalogue, "app")
     published = world.output / "images/app"
     assert rebuild(made, written, published, tmp_path, supply(world)) == release.root.digest
 
@@ -165,8 +169,8 @@ def test_no_label(word: str, message: str) -> None:
 def test_the_command(world: World) -> None:
     where = ("--images", world.images, "--output", world.output, "--mirror", f"file://{world.mirror}/debian")
     words = ("--platform", "linux/amd64", "--no-smoke", "--label", "version=1.2", "--label", "licenses=MIT")
-    words = (*words, "--compression", "zstd")
-    process.run(*SANDWRIGHT, "build-images", "app", *where, *words, cwd=world.root, timeout=120)
+    codec = ("--compression", "zstd")
+    process.run(*SANDWRIGHT, "build-images", "app", *where, *words, *codec, cwd=world.root, timeout=120)
     layout = read_layout(world.output / "images/app")
     assert layout.variant.compression == Compression("zstd", 9)
     assert layout.variant.labels == {f"{OCI}version": "1.2", f"{OCI}licenses": "MIT"}

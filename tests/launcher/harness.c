@@ -207,7 +207,7 @@ static void show_connect(const char *content, size_t length)
         arguments[1] = (uint64_t)(content + (length < 16 ? length : 16));
     int fault = copy_address(&caller, arguments[1], arguments[2]);
     enum address found = fault == 0 ? address_of(&caller.address, caller.length, path) : ADDRESS_WRONG;
-    int file = found == ADDRESS_PATH ? open_as(caller.process, path) : -1;
+    int file = found == ADDRESS_PATH ? open_as(caller.process, "cwd", path) : -1;
     struct stat status;
     if (file >= 0 && fstat(file, &status) == 0 && S_ISLNK(status.st_mode))
         abort();

@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-import alpinelike
-from layouts import INDEX, Layout
-from registryserver import Server, registry_server
 from sandwright.errors import DocumentError, LockError
 from sandwright.host import collect_host
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
@@ -35,8 +32,11 @@ from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
-from smallworld import document
-from tars import archive, file, folder
+from support import alpinelike
+from support.layouts import INDEX, Layout
+from support.registryserver import Server, registry_server
+from support.smallworld import document
+from support.tars import archive, file, folder
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
@@ -209,7 +209,7 @@ def test_the_build(place: Place) -> None:
 
 
 def test_accounts_are_added_to_those_of_the_base(place: Place) -> None:
-    from smallworld import contents  # noqa: PLC0415
+    from support.smallworld import contents  # noqa: PLC0415
 
     place.lock(app(place))
     built = place.build("app")["app"]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import alpinelike
-from layouts import HELLO, INDEX, Layout
-from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.host import collect_host
 from sandwright.process import Result
-from tars import archive, file, folder
+from support import alpinelike
+from support.layouts import HELLO, INDEX, Layout
+from support.registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from support.tars import archive, file, folder
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 

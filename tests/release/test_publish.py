@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from registryserver import Server, registry_server
-from releases import new_key, released, report_of, write_key
 from sandwright import process
 from sandwright.image.build import BuiltImage
 from sandwright.registry.client import RegistryClient, RegistryRequest
@@ -29,7 +27,9 @@ from sandwright.release.signing import SigningKey, load_key
 from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
-from smallworld import World, small_world
+from support.registryserver import Server, registry_server
+from support.releases import new_key, released, report_of, write_key
+from support.smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 

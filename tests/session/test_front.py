@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-import fronts
 from sandwright.documents.record import encode_record
 from session.conftest import POLICY, WAIT, Project, eventually
 from session.entries import entries, entry, touching, with_answer, write
-from sessionrecords import session_record
+from support import fronts
+from support.sessionrecords import session_record
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
@@ -497,7 +497,7 @@ REPORTED: dict[str, str] = {
     "a setting of an editor, deep": "mkdir -p a/b/.vscode && echo {} >a/b/.vscode/settings.json",
     "a name in another case": "mkdir -p a/b/.VSCode && echo {} >a/b/.VSCode/tasks.json",
     "a name with an ignored character": "mkdir -p a/b && touch $(printf 'a/b/.env\\342\\200\\213rc')",
-    "a link that Git writes through": "ln -s ../x .git/COMMIT_EDITMSG",
+    "a link that Git writes through": "mkdir -p y/.git && ln -s ../x y/.git/COMMIT_EDITMSG",
     "a denial": "unshare -r true 2>/dev/null; true",
 }
 

@@ -10,6 +10,7 @@ import pytest
 from sandwright import process
 from sandwright.session import post_run_start, scan
 from sandwright.session.post_run_start import Clock
+from sandwright.session.repository_links import remove_link
 from sandwright.session.scan_scope import ProtectedName, ScanScope
 from session.conftest import Project
 
@@ -310,3 +311,44 @@ def test_a_set_id_file_in_a_directory_that_did_not_change(root: Path, possible: 
     said = "\n".join(scan.scan_changes(data, "policy", clock.since()))
     assert f"{root}/owned: a set-user-id" in said
     assert (f"{root}/sub/plain: a set-user-id" in said) is possible
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../../x", "config", "hooks/pre-commit", "Config", "../x"]
+)
+def test_a_link_that_git_would_write_through_is_removed(root: Path, target: str) -> None:
+    git = root / "vendor/lib/.git"
+    (git / "before").symlink_to(target)
+    last = (git / "before").lstat().st_ctime_ns
+    while Clock().since() <= last:
+        pass
+    clock = Clock()
+    (git / "COMMIT_EDITMSG").symlink_to(target)
+    (git / "lock").symlink_to("ada@host.17")
+    said = _look(root, clock.since())
+    removed = f"{git}/COMMIT_EDITMSG: a link in a repository was removed, which led to {target}"
+    assert f"new or changed while it ran: {removed}" in said
+    assert f"new or changed while it ran: {git}/lock{LINK}: Git may write through it" in said
+    assert len(said) == 2
+    names = {path.name for path in git.iterdir() if path.is_symlink()}
+    assert names == {"before", "lock"}
+
+
+def test_only_the_link_that_was_seen_is_removed(root: Path) -> None:
+    git = root / "vendor/lib/.git"
+    link = git / "COMMIT_EDITMSG"
+    link.symlink_to("/etc/passwd")
+    seen = link.lstat()
+    (git / "second").symlink_to("/etc/passwd")
+    (git / "second").replace(link)
+    assert remove_link(str(link), seen) is None
+    assert link.is_symlink()
+    seen = link.lstat()
+    git.rename(git.with_name("moved"))
+    git.symlink_to("moved")
+    assert remove_link(str(link), seen) is None
+    assert link.is_symlink()
+    git.unlink()
+    git.with_name("moved").rename(git)
+    assert remove_link(str(link), seen) == "/etc/passwd"
+    assert not link.is_symlink()

@@ -63,7 +63,7 @@ def registry_settings(insecure: Sequence[str], ca_file: str, authfile: str) -> R
         raise UsageError(f"{authfile}: no such credentials file")
     explicit = Path(authfile) if authfile else None
     who = ANONYMOUS if authfile == "none" else auth_files(os.environ, explicit=explicit)
-    given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
-    servers = frozenset(split_host(host)[0] for host in given)
+    listed = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
+    servers = frozenset(split_host(host)[0] for host in listed)
     trust = Path(ca_file) if ca_file else None
     return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)

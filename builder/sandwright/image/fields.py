@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from sandwright.documents.checks import NONEMPTY_LIST, between, matching, quoted
+from sandwright.documents.checks import NONEMPTY_LIST, in_range, matching, quoted
 from sandwright.documents.model import ValueCheck
 from sandwright.errors import UsageError
 from sandwright.image.compress import parse_compression
@@ -140,7 +140,7 @@ UserSpec = Annotated[
 ]
 """The user that a container runs as: `user` or `user:group`, names or numbers (image-spec, config.User)."""
 
-Id = Annotated[int, between(0, MAX_ID)]
+Id = Annotated[int, in_range(0, MAX_ID)]
 Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
 

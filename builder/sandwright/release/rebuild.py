@@ -40,7 +40,7 @@ def rebuild(
     chosen = [each for each in made.parameters.platforms if not platforms or each in platforms]
     with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as directory:
         images, output = Path(directory, "images"), Path(directory, "build")
-        sources.write(written, images)
+        sources.write_sources(written, images)
         catalogue = load_catalogue(images)
         (built,) = (
             each
@@ -60,7 +60,9 @@ def rebuild(
         for platform in chosen:
             found = first_difference(published, built.layout, platform)
             if found:
-                raise IntegrityError(f"made again, it is another image: {found}{_builder(made, catalogue)}")
+                raise IntegrityError(
+                    f"made again, it is another image: {found}{_builder_differences(made, catalogue)}"
+                )
         if len(chosen) < len(made.parameters.platforms):
             return ", ".join(built.images[platform].manifest.digest for platform in chosen)
         if built.digest != made.digest:
@@ -70,7 +72,7 @@ def rebuild(
     return built.digest
 
 
-def _builder(made: Provenance, catalogue: Mapping[str, ImageDefinition]) -> str:
+def _builder_differences(made: Provenance, catalogue: Mapping[str, ImageDefinition]) -> str:
     """What of the builder is another one's, where something is."""
     codec = compression_of(catalogue[made.parameters.image], made.parameters.variant).identity
     found = [

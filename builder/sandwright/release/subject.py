@@ -133,15 +133,15 @@ def prepare(
     """
     existing = built_image(output, name)
     subject = _Subject(existing, _epoch(existing))
-    lock = _current(catalogue, subject, output)
+    lock = _check_current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
     packages = lock if isinstance(lock, Lock) else None
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
-    written = sources.collect(catalogue, name)
+    written = sources.collect_sources(catalogue, name)
     documents = [
         *_sboms(sboms, subject.manifests),
         ReleaseDocument("lock", LOCK_TYPE, written.lock, subject.root),
-        ReleaseDocument("sources", SOURCES_TYPE, sources.encode(written), subject.root),
+        ReleaseDocument("sources", SOURCES_TYPE, sources.encode_sources(written), subject.root),
         *seen,
     ]
     predicate = provenance.predicate(
@@ -153,7 +153,7 @@ def prepare(
         codec=compression_of(catalogue[name], existing.variant).identity,
         builder=builder,
     )
-    claims = tuple(_claims(subject, predicate))
+    claims = tuple(_release_statements(subject, predicate))
     image = open_layout(existing.path)
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
 
@@ -192,16 +192,16 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
     )
 
 
-def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
+def _release_statements(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
     """What is signed: how it came about with all that belongs to it, and last that it is ours."""
     name, manifests = subject.name, subject.manifests
     subjects = {
         subject.root.digest: name,
         **{each.digest: f"{name} {platform}" for platform, each in manifests.items()},
     }
-    made = statement.encode(InTotoStatement(PROVENANCE, subjects, predicate))
+    made = statement.encode_statement(InTotoStatement(PROVENANCE, subjects, predicate))
     yield ReleaseStatement("provenance", PROVENANCE, made, (subject.root,))
-    signed = statement.encode(InTotoStatement(SIGNATURE, subjects, {}))
+    signed = statement.encode_statement(InTotoStatement(SIGNATURE, subjects, {}))
     yield ReleaseStatement("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
 
 
@@ -215,7 +215,9 @@ def _epoch(existing: ImageLayout) -> int:
         raise IntegrityError(f"{existing.path}: its index has no time of creation") from None
 
 
-def _current(catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path) -> Lock | BaseLock:
+def _check_current(
+    catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path
+) -> Lock | BaseLock:
     """See that the image is what its definition and lock, as they are now, are made into; that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(

@@ -1,7 +1,8 @@
 """Names what a run left that programs on the host may run: repositories, set-id files, settings of editors.
 
 Only names and what lstat(2) says are looked at. What is new or changed is known by the time of its last
-change (ctime), which nobody inside can set. Where the sandbox can't make set-id files, a plain file of no
+change (ctime), which nobody inside can set. A new link in a repository is removed if Git could write through
+it. Where the sandbox can't make set-id files, a plain file of no
 special name is passed over in a directory that did not change: lstat(2) is most of what a look costs. Set-id
 files that a look found are kept for the next, and once a day each file is looked at. A repository that was
 there before may be used inside: of it only what names programs counts, so the repositories that a look found
@@ -20,6 +21,7 @@ from sandwright.documents import strictjson
 from sandwright.folding import folded_name
 from sandwright.inputs import LiveHost
 from sandwright.session.child_guard import UnresponsiveFilesystem, run_in_child
+from sandwright.session.repository_links import remove_link
 from sandwright.session.scan_scope import GIT_PARTS, PLACEHOLDER, ScanRules, ScanScope, known_file, printable
 
 MOST_NAMES = 2_000_000
@@ -35,6 +37,7 @@ _PATIENCE = 3.0
 
 _NEW = "new or changed while it ran"
 _MISSED = "not everything was looked at"
+_REMOVED = "a link in a repository was removed"
 _ENTERED = "a repository that the index has as an entry: `git status`"
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
@@ -273,8 +276,10 @@ class _Scan:
         if stat.S_ISDIR(mode):
             if path not in self._where.closed and path not in self._where.roots:
                 later(_Directory(path, status, directory.since, owner, mount))
-        elif new and stat.S_ISLNK(mode) and "/.git/" in path:
-            self._add(path, 1, "a link in a repository: Git may write through it")
+        elif new and stat.S_ISLNK(mode) and self._where.is_in_repository(path):
+            target = remove_link(path, status)
+            said = "a link in a repository: Git may write through it"
+            self._add(path, 1, said if target is None else f"{_REMOVED}, which led to {printable(target)}")
         elif new and name == ".git":
             self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
 

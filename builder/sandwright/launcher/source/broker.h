@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #ifndef SO_NETNS_COOKIE
@@ -34,6 +35,9 @@ struct broker {
     uint64_t network; /* the cookie of the sandbox's (SO_NETNS_COOKIE, Linux 5.14); 0: not known */
     struct listed *listed;
     size_t count;
+    const struct strv *repositories; /* Git's directories, in which programs inside make no links */
+    struct stat mounts; /* the mount namespace of the sandbox */
+    const char *root;   /* and where its root is there, empty for `/` */
     const char *tried; /* a path that our own shims try before they take another way; NULL: none. It is not told as refused. */
 };
 
@@ -60,17 +64,24 @@ bool socket_broker_owns(const struct stat *found); /* the file of a Unix socket 
 int socket_broker_bind(const struct broker *broker, int process, int socket, uint64_t inode, const void *address, size_t length);
 int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thread, int socket, const void *address, size_t length);
 
+/* ---- links.c. `first` is a process of the sandbox's. */
+void links_begin(struct broker *broker, pid_t first);
+/* 0, the error, or -1 as above; the caller is one that is_link or io_uring_setup(2) let ask. */
+int links_answer(const struct broker *broker, const struct seccomp_notif *call);
+
 struct seccomp_data;
 /* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
 bool is_connect(const struct seccomp_data *call);
 bool is_socket_error(const struct seccomp_data *call); /* getsockopt(2) for SO_ERROR */
+bool asks_for_links(const struct seccomp_data *call);  /* symlink(2), symlinkat(2), or what could hide them */
+bool is_link(const struct seccomp_data *call, bool *at); /* at: symlinkat(2) */
 
 /* ---- notify_threads.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
 int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length);
 bool has_signal(const char *status); /* by /proc/PID/status */
 
 /* ---- lookup.c: what a path means to a process, `process` being its directory in /proc */
-int open_as(int process, const char *path);               /* O_PATH; -1 and errno */
+int open_as(int process, const char *base, const char *path); /* O_PATH, from `base` (cwd, fd/N); -1 and errno */
 bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device); /* of a mount, by its number */
 bool device_of(int process, int file, uint32_t *device);  /* the file system's, where fstat(2) tells another (btrfs) */
 uint32_t kernel_device(dev_t device);                     /* as the kernel has it (linux/kdev_t.h) */

@@ -2,17 +2,11 @@
  * What the filter denies becomes a notification, so that the supervisor counts it; so does connect(2) where the supervisor
  * makes the connections. The first program inside bubblewrap (init/source/main.c) calls it, under landlock and `user` the child. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "refusals.h"
@@ -21,10 +15,11 @@
 /* Of this processor's own calls, and of the 32-bit ones that its kernel may know. */
 #if defined(__x86_64__)
 enum { OTHER = AUDIT_ARCH_I386, OTHER_CONNECT = 362, OTHER_SOCKET = 359, OTHER_PAIR = 360, OTHER_SECCOMP = 354,
-       OTHER_GETSOCKOPT = 365, OTHER_ANY = 102 /* socketcall */ };
+       OTHER_GETSOCKOPT = 365, OTHER_ANY = 102 /* socketcall */, OTHER_SYMLINK = 83, OTHER_SYMLINKAT = 304,
+       SYMLINK = SYS_symlink };
 #elif defined(__aarch64__)
 enum { OTHER = AUDIT_ARCH_ARM, OTHER_CONNECT = 283, OTHER_SOCKET = 281, OTHER_PAIR = 288, OTHER_SECCOMP = 383,
-       OTHER_GETSOCKOPT = 295, OTHER_ANY = -1 };
+       OTHER_GETSOCKOPT = 295, OTHER_ANY = -1, OTHER_SYMLINK = 83, OTHER_SYMLINKAT = 331, SYMLINK = -1 };
 #else
 #error "another processor"
 #endif
@@ -74,7 +69,23 @@ static struct sock_filter asks[] = {
     /* 30 */ IS(SO_ERROR, 0, 1),
     /* 31 */ GIVE(SECCOMP_RET_USER_NOTIF), /* connected, or refused and counted */
 };
-_Static_assert(sizeof asks / sizeof *asks <= ASKS, "room for them");
+
+/* Where the supervisor makes links (links.c): before one of the others. io_uring makes links, too. */
+static struct sock_filter links_first[] = {
+    /*  0 */ LOAD(arch),
+    /*  1 */ IS(OTHER, 0, 3),
+    /*  2 */ LOAD(nr),
+    /*  3 */ IS(OTHER_SYMLINK, 6, 0),
+    /*  4 */ IS(OTHER_SYMLINKAT, 5, 4),
+    /*  5 */ LOAD(nr),
+    /*  6 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
+    /*  7 */ IS(SYMLINK, 2, 0),
+    /*  8 */ IS(SYS_symlinkat, 1, 0),
+    /*  9 */ IS(SYS_io_uring_setup, 0, 1),
+    /* 10 */ GIVE(SECCOMP_RET_USER_NOTIF),
+};
+
+_Static_assert((sizeof asks + sizeof links_first) / sizeof *asks <= ASKS, "room for them");
 
 /* Where the supervisor connects nothing. */
 static struct sock_filter keeps[] = {
@@ -89,7 +100,7 @@ static struct sock_filter keeps[] = {
     /*  8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1),
     /*  9 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
 };
-_Static_assert(sizeof keeps / sizeof *keeps <= ASKS, "room for them");
+_Static_assert((sizeof keeps + sizeof links_first) / sizeof *keeps <= ASKS, "room for them");
 
 /* Under landlock, where the supervisor makes the sockets (socket_broker.c). Calls of another processor's are killed by a filter beside. */
 static struct sock_filter makes[] = {
@@ -115,7 +126,7 @@ static struct sock_filter makes[] = {
     /* 19 */ IS(SO_ERROR, 0, 1),
     /* 20 */ GIVE(SECCOMP_RET_USER_NOTIF),
 };
-_Static_assert(sizeof makes / sizeof *makes <= ASKS, "room for them");
+_Static_assert((sizeof makes + sizeof links_first) / sizeof *makes <= ASKS, "room for them");
 
 bool is_connect(const struct seccomp_data *call)
 {
@@ -126,6 +137,19 @@ bool is_socket_error(const struct seccomp_data *call)
 {
     bool reads = call->arch == OTHER ? call->nr == OTHER_GETSOCKOPT : (call->nr & ~0x40000000) == SYS_getsockopt;
     return reads && (uint32_t)call->args[1] == SOL_SOCKET && (uint32_t)call->args[2] == SO_ERROR;
+}
+
+bool is_link(const struct seccomp_data *call, bool *at)
+{
+    int number = call->nr & ~0x40000000;
+    *at = call->arch == OTHER ? call->nr == OTHER_SYMLINKAT : number == SYS_symlinkat;
+    return *at || (call->arch == OTHER ? call->nr == OTHER_SYMLINK : number == SYMLINK);
+}
+
+bool asks_for_links(const struct seccomp_data *call)
+{
+    bool at;
+    return is_link(call, &at) || (call->nr & ~0x40000000) == SYS_io_uring_setup;
 }
 
 static long load(const struct program *filter, unsigned long flags)
@@ -189,11 +213,15 @@ static void load_asking(const struct program *filters, size_t count)
     }
 }
 
-void confine_self(int channel, const struct program *filters, size_t count, enum confining what)
+void confine_self(int channel, const struct program *filters, size_t count, enum confining what, bool links)
 {
     const struct program firsts[] = {{keeps, sizeof keeps / sizeof *keeps}, {asks, sizeof asks / sizeof *asks},
                                      {makes, sizeof makes / sizeof *makes}, {keeps, sizeof keeps / sizeof *keeps}};
-    const struct program first = firsts[what];
+    struct sock_filter joined[ASKS];
+    struct program first = {joined, links ? sizeof links_first / sizeof *links_first : 0};
+    memcpy(joined, links_first, first.count * sizeof *joined);
+    memcpy(joined + first.count, firsts[what].at, firsts[what].count * sizeof *joined);
+    first.count += firsts[what].count;
     struct program whole = filters_joined(&first, filters, count);
     bool able = whole.at != NULL && can_hand_over(filters, count);
     if (able && count > 1)
@@ -203,6 +231,8 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
         errno = fault != 0 ? fault : errno;
         if (what == ASK_NAMES)
             die_errno("the files of the command can't be looked after (seccomp(2))");
+        if (links && what == ASK_REFUSALS)
+            die_errno("links in Git's directories can't be kept from being made (seccomp(2))");
         if (what != ASK_REFUSALS)
             die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
         warn("cannot report denials: %s (seccomp(2))", strerror(errno));

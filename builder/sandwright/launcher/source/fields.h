@@ -17,6 +17,7 @@ FIELD(WORDS, placeholder_directories)
 FIELD(PAIRS, placeholder_files)       /* path and its only line */
 FIELD(WORDS, ignored)                 /* placeholders over which a directory lies inside whose .gitignore says `*`; docker and podman: the
                                          fields of --mount that say where one is seen */
+FIELD(WORDS, repositories)            /* Git's directories, in which programs inside make no links: mounts of their own */
 FIELD(NUMBER, time)                   /* seconds */
 FIELD(NUMBER, pids)
 FIELD(NUMBER, files)

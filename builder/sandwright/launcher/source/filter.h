@@ -14,7 +14,7 @@ enum { NATIVE = AUDIT_ARCH_X86_64 };
 #else
 enum { NATIVE = AUDIT_ARCH_AARCH64 };
 #endif
-enum { MOST_INSTRUCTIONS = 4096 /* BPF_MAXINSNS */, ASKS = 32 /* room for those of confine.c */ };
+enum { MOST_INSTRUCTIONS = 4096 /* BPF_MAXINSNS */, ASKS = 64 /* room for those of confine.c */ };
 
 struct program {
     struct sock_filter *at;
@@ -34,9 +34,9 @@ int filters_refusal(const struct program *filters, size_t count, const struct se
 struct program filters_joined(const struct program *first, const struct program *filters, size_t count);
 
 /* ---- confine.c: loads the filters and hands their listener to `channel`. Where no listener can be had, it says that what is
- * refused can't be told, and loads them as they are; refuses where the supervisor is to connect. `no_new_privs` is set. */
+ * refused can't be told, and loads them as they are; refuses where the supervisor is to connect, or to make `links`. `no_new_privs` is set. */
 enum confining { ASK_REFUSALS, ASK_CONNECT, ASK_SOCKETS, ASK_NAMES }; /* what is asked besides (socket_broker.c); paths.c */
-void confine_self(int channel, const struct program *filters, size_t count, enum confining what);
+void confine_self(int channel, const struct program *filters, size_t count, enum confining what, bool links);
 struct program read_filter_file(const char *path);                 /* refuses */
 void load_filters(const struct program *filters, size_t count); /* for good; refuses */
 

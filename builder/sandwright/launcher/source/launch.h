@@ -16,10 +16,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 #include "bytes.h"
 #include "log.h"
@@ -27,10 +23,8 @@
 #include "run_document.h"
 #include "utils.h"
 
-
 /* ---- one run */
 struct method;
-struct stat;
 struct run {
     struct plan plan;
     struct run_document document;
@@ -152,13 +146,14 @@ _Noreturn void exec_command(char **command, char *const *environment);
 void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
 /* Launcher: the program inside confines itself first, and finds two descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
+void notify_act_as(uid_t user, gid_t group); /* root's half, before that: whose files the supervisor makes */
 void notify_start(struct run *run);        /* monitor, before each start of the child: forks the supervisor */
 /* Or: a socket at which a runtime of ours hands over the listener (`listenerPath` of its configuration). `apart`: it can't look
  * at our descriptors. NULL, having said why: nobody is there. */
 const char *notify_listen(struct run *run, bool apart);
 int notify_asking(void);                   /* child: a new descriptor of the filter, which asks where it refused */
 void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
-void notify_confine(void);                 /* or child, in place of --confine: loads the filters */
+void notify_confine(bool links);           /* or child, in place of --confine: loads the filters; `links`: made for it */
 int notify_channel(void);                  /* which it needs for that */
 void notify_started(void);                 /* monitor, after the child was forked */
 void notify_end(void);                     /* monitor */

@@ -1,15 +1,9 @@
 /* What a path means to a process inside. A wrong answer would do no harm: what counts is the file that was opened. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "launch.h"
@@ -31,14 +25,14 @@ static int open_below(int process, const char *name, const char *path, unsigned 
 }
 
 /* A relative path that leads up, or through an absolute link, is looked for from the root (EXDEV: openat2(2)). */
-int open_as(int process, const char *path)
+int open_as(int process, const char *base, const char *path)
 {
     char whole[2 * PATH_MAX];
     ssize_t length;
     if (path[0] == '/')
         return open_below(process, "root", path, RESOLVE_IN_ROOT);
-    int file = open_below(process, "cwd", path, RESOLVE_BENEATH);
-    if (file >= 0 || errno != EXDEV || (length = readlinkat(process, "cwd", whole, PATH_MAX)) <= 0)
+    int file = open_below(process, base, path, RESOLVE_BENEATH);
+    if (file >= 0 || errno != EXDEV || (length = readlinkat(process, base, whole, PATH_MAX)) <= 0)
         return file;
     if (length == PATH_MAX) {
         errno = ENAMETOOLONG;

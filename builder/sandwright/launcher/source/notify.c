@@ -1,21 +1,16 @@
 /* The supervisor: a process beside the sandbox that answers the calls which the sandbox's filter hands to it
  * (seccomp_unotify(2)). When it ends, these calls fail with ENOSYS. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "launch.h"
@@ -27,6 +22,8 @@ static int ends[2] = {-1, -1}, handle = -1;
 static int at; /* the descriptor inside at which the socket to us is, and behind it the filter */
 static pid_t monitor;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
 static pid_t supervisor;
+static uid_t account; /* user: whose files it makes; else 0 */
+static gid_t group;
 
 /* ---- the start */
 #pragma GCC diagnostic push
@@ -59,6 +56,8 @@ static pid_t take_listener(int channel)
 /* No rights over files but those of the account that runs inside; to look into its processes, where we had that. */
 static void drop_rights(void)
 {
+    if (account != 0 && (setgroups(0, NULL) != 0 || (setfsgid(group), setfsuid(account), (uid_t)setfsuid((uid_t)-1) != account)))
+        die_errno("the account can not be taken on");
     if (!keep_capabilities(effective_capabilities() & 1ULL << CAP_SYS_PTRACE))
         die_errno("rights can't be given up");
 }
@@ -116,6 +115,8 @@ static void serve(int channel, bool own)
         _exit(0); /* it has ended */
     if (served.recording)
         record_begin(served.broker.listener, first);
+    if (served.broker.repositories->count > 0)
+        links_begin(&served.broker, first);
     if (served.connects)
         look_into(first, own);
     else
@@ -151,6 +152,7 @@ static void stand_apart(void)
 
 static _Noreturn void supervise(const struct run *run)
 {
+    served.broker.repositories = &run->plan.repositories;
     ignore_signals();
     stand_apart();
     if (served.connects)
@@ -234,6 +236,8 @@ static void make_channel(void)
 
 static void be_above(const struct run *run)
 {
+    static const struct strv none;
+    served.broker.repositories = &none; /* the kernel's mounts would be needed */
     served.broker.keeps = true;
     served.broker.names = has_kernel(run);
     served.broker.own = run->plan.sockets.own;
@@ -290,7 +294,8 @@ void notify_command(struct run *run, int descriptor)
         recorded_share();
     served.connects = run->plan.sockets.supervised;
     at = descriptor;
-    char *const words[] = {"--confine", served.connects ? "connects" : "counts", xasprintf("%d", at), xasprintf("%d", at + 1)};
+    const char *mode = served.connects ? "connects" : "counts", *links = run->plan.repositories.count > 0 ? ",links" : "";
+    char *const words[] = {"--confine", xasprintf("%s%s", mode, links), xasprintf("%d", at), xasprintf("%d", at + 1)};
     command_insert(run, words, sizeof words / sizeof *words);
 }
 
@@ -303,6 +308,12 @@ static void fork_supervisor(struct run *run)
         supervise(run);
     close(ends[0]);
     ends[0] = -1;
+}
+
+void notify_act_as(uid_t user, gid_t its_group)
+{
+    account = user;
+    group = its_group;
 }
 
 void notify_start(struct run *run)
@@ -342,10 +353,10 @@ int notify_asking(void)
     return memory_file("filter", asking.at, asking.count * sizeof *asking.at);
 }
 
-void notify_confine(void)
+void notify_confine(bool links)
 {
     confine_self(ends[1], served.filters, served.filter_count,
-                 served.broker.names ? ASK_NAMES : served.broker.keeps ? ASK_SOCKETS : ASK_REFUSALS);
+                 served.broker.names ? ASK_NAMES : served.broker.keeps ? ASK_SOCKETS : ASK_REFUSALS, links);
     close(ends[1]);
 }
 

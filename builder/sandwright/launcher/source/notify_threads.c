@@ -1,17 +1,11 @@
 /* The threads of the supervisor (notify.c): one receives notifications and answers at once what it can; others wait in calls
  * that block, such as connect(2). */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "launch.h"
 #include "notify.h"
@@ -189,6 +183,8 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
     bool recorded = error == 0 && served->recording && !served->broker.keeps && record_call(call, served->connects);
     if (error != 0)
         refusals_add_call(&call->data, error, which);
+    else if (served->broker.repositories->count > 0 && asks_for_links(&call->data))
+        return -1;
     else if (served->broker.keeps || (served->connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
     else if (recorded)
@@ -202,6 +198,8 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
 {
     if (OWN_KERNELS && served->broker.names)
         return paths_answer(&served->broker, call, flags);
+    if (served->broker.repositories->count > 0 && asks_for_links(&call->data))
+        return links_answer(&served->broker, call);
     if (is_socket_error(&call->data))
         return broker_socket_error(&served->broker, call, flags);
     return served->broker.keeps ? socket_broker_answer(&served->broker, call)

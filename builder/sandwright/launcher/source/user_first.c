@@ -1,20 +1,15 @@
 /* Root's half of an account's run: makes namespaces, and in them the first process, which makes the root, starts the command as
  * the account, and hands signals on. What ends it ends all. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "landlock.h"
 #include "user.h"
@@ -51,7 +46,7 @@ static _Noreturn void begin_command(struct run *run)
     if (chdir(run->plan.user.start_directory) != 0)
         die_errno("%s can't be entered", run->plan.user.start_directory);
     close_others((int[]){notify_channel()}, 1);
-    notify_confine();
+    notify_confine(run->plan.repositories.count > 0);
     exec_command(run->command, variables.at);
 }
 
@@ -155,6 +150,7 @@ _Noreturn void root_half(struct run *run, int socket, const struct strv *given)
         account->pw_uid == (uid_t)-1 || account->pw_gid == (gid_t)-1)
         die("there is no account to become");
     const char *steps = checked_artifact(run, "plan", &length);
+    notify_act_as(account->pw_uid, account->pw_gid);
     notify_start(run);
     strv_extend(&variables, given);
     strv_extend(&variables, &run->plan.user.settings);

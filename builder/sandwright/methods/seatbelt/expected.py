@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandwright.methods.properties import Answers
+from sandwright.methods.shared import reasons
 
 _REFUSED = Answers("EPERM", "Seatbelt answers every refusal so")
 
 EXPECTED: Mapping[str, Answers] = {
     "readonly.write": _REFUSED,
     "readonly.move": _REFUSED,
+    "git.symlink": Answers("", reasons.GIT_LINKS),
+    "git.move": Answers("", reasons.GIT_LINKS),
     "covered.write": _REFUSED,
     "covered.make": _REFUSED,
     "covered.replace": _REFUSED,

@@ -18,11 +18,12 @@ SUPPORT: Mapping[str, Support] = {
     "filesystem.deny": Support("exact", reasons.DENIED_LATER_ENDS),
     "filesystem.deny-inside": Support("exact"),
     "filesystem.attributes": Support("exact"),
-    "filesystem.absent": Support("exact", reasons.COVERED),
+    "filesystem.absent": Support("exact", reasons.PLACEHOLDER_DIRECTORY),
     "filesystem.absent-elsewhere": Support("cannot", reasons.UNCOVERED),
-    "filesystem.protect": Support("exact", reasons.COVERED),
+    "filesystem.protect": Support("exact", reasons.PLACEHOLDER_DIRECTORY),
     "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
     "filesystem.links": Support("cannot", reasons.LINKS),
+    "filesystem.git-links": Support("partly", reasons.GIT_LINKS),
     "filesystem.tmp-private": Support("exact"),
     "filesystem.tmp-shared": Support("exact"),
     "network.none": Support("exact"),
@@ -58,6 +59,7 @@ EXPECTED: Mapping[str, Answers] = {
         "EROFS ENOENT", "the root is the image's, which may lack the directory above, too"
     ),
     "kernel.cgroup": Answers("ENOENT", "no control groups are mounted"),
+    "git.symlink": Answers("", reasons.GIT_LINKS),
     "unix.abstract": Answers("ECONNREFUSED", "in a network namespace of one's own nobody has it"),
 }
 """By claim: the answers that all of them must give."""

@@ -1,16 +1,13 @@
 /* launch-init: the first program inside a sandbox. It restricts itself as its words say, and starts the command.
  *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and what is the sandbox's own
- *   --confine MODE CHANNEL FILTER    loads the filter, whose listener goes to the supervisor (confine.c); descriptors
+ *   --confine MODE CHANNEL FILTER    loads the filter, whose listener goes to the supervisor (confine.c): connects or counts, and
+ *                                    `,links` behind it where that makes links; descriptors
  *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
  *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside
  *   COMMAND ...                      becomes it: what brings the bridge in, before init
  * Or, on the host: launch-init --restrict RULE ... -- COMMAND ... (restrict.c). */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "inside.h"
 #include "landlock.h"
@@ -32,14 +29,15 @@ struct program read_filter(int file)
 static char **confine(char **words)
 {
     int files[2]; /* the supervisor's channel, the sandbox's own filter */
-    bool connects = words[0] != NULL && strcmp(words[0], "connects") == 0;
+    bool connects = words[0] != NULL && strncmp(words[0], "connects", strlen("connects")) == 0;
+    bool links = words[0] != NULL && strchr(words[0], ',') != NULL;
     for (int index = 0; index < 2; index++) {
         files[index] = words[0] == NULL || words[index + 1] == NULL ? -1 : atoi(words[index + 1]);
         if (files[index] < 3 || fcntl(files[index], F_SETFD, FD_CLOEXEC) != 0)
             die("this is the part of the launcher that runs inside");
     }
     struct program filter = read_filter(files[1]);
-    confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS);
+    confine_self(files[0], &filter, 1, connects ? ASK_CONNECT : ASK_REFUSALS, links);
     for (int index = 0; index < 2; index++)
         close(files[index]);
     return words + 3;
