@@ -561,6 +561,23 @@ def test_the_user_is_written_as_numbers(world: World, user: str, written: str) -
     assert config["config"]["User"] == written
 
 
+def test_ports_volumes_and_health(world: World) -> None:
+    edit(world, "base", "config:\n", "config:\n  ports: ['80']\n  volumes: [/srv]\n")
+    check = "healthcheck: {command: [/bin/run, --check], interval: 5, start-period: 2}"
+    edit(world, "app", "config:\n", f"config:\n  ports: ['80', 53/udp]\n  volumes: [/data]\n  {check}\n")
+    app = world.build("app")["app"]
+    config = document(app.layout, app.images["linux/amd64"].config.digest)["config"]
+    assert config["ExposedPorts"] == {"80/tcp": {}, "53/udp": {}}
+    assert config["Volumes"] == {"/srv": {}, "/data": {}}
+    assert config["Healthcheck"] == {
+        "Test": ["CMD", "/bin/run", "--check"],
+        "Interval": 5_000_000_000,
+        "Timeout": 30_000_000_000,
+        "StartPeriod": 2_000_000_000,
+        "Retries": 3,
+    }
+
+
 def test_a_user_of_the_base_is_written_as_a_number(world: World) -> None:
     edit(world, "base", "config:\n", "config:\n  user: root\n")
     edit(world, "app", "user: app\n  env", "env")

@@ -75,6 +75,20 @@ def _check_reference(text: str) -> str:
     return text
 
 
+def _check_port(text: str) -> str:
+    number, slash, protocol = text.partition("/")
+    if (
+        not re.fullmatch(r"[1-9][0-9]{0,4}", number)
+        or int(number) > 65535
+        or (slash and protocol not in _PROTOCOLS)
+    ):
+        raise ValueError(f"{quoted(text)} is not a port, like '8080' or '53/udp'")
+    return f"{number}/{protocol or 'tcp'}"
+
+
+_PROTOCOLS = ("tcp", "udp")
+
+
 def _check_compression(text: str) -> str:
     parse_compression(text)
     return text
@@ -143,6 +157,9 @@ UserSpec = Annotated[
 Id = Annotated[int, in_range(0, MAX_ID)]
 Owner = AccountName | Id
 """A user or group: by name, as the image's passwd or group file has it, or by number."""
+
+Port = Annotated[str, ValueCheck(_check_port, {"type": "string", "pattern": "^[0-9]{1,5}(/(tcp|udp))?$"})]
+"""A port, `8080/tcp`; TCP where nothing is said."""
 
 Line = Annotated[str, matching(r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*", "a line of text")]
 CompressionName = Annotated[

@@ -19,6 +19,7 @@ from sandwright.image.fields import (
     Line,
     Mode,
     Owner,
+    Port,
     RegistryReference,
     RootPath,
     Signal,
@@ -142,6 +143,22 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Healthcheck:
+    """How an engine asks whether a container works; Docker's, which Kubernetes ignores."""
+
+    command: Command
+    """A program that ends with status 0 if it does."""
+    interval: Annotated[int, in_range(1, 86400)] = 30
+    """Seconds between checks."""
+    timeout: Annotated[int, in_range(1, 3600)] = 30
+    """Seconds until a check counts as failed."""
+    start_period: Annotated[int, in_range(0, 86400)] = field(default=0, metadata={"key": "start-period"})
+    """Seconds in which failures do not count."""
+    retries: Annotated[int, in_range(1, 100)] = 3
+    """Failures in a row until the container is unhealthy."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """What a container does by default. With another image as base, what is absent is as there."""
 
@@ -162,6 +179,11 @@ class Config:
     labels: dict[Line, Text] = field(default_factory=dict)
     """Labels; added to those of the base."""
     stop_signal: Signal | None = None
+    ports: Annotated[tuple[Port, ...], DISTINCT] = ()
+    """Ports that a service listens on; added to those of the base."""
+    volumes: Annotated[tuple[EntryPath, ...], DISTINCT] = ()
+    """Directories for data of a container; added to those of the base. Engines put a volume at each."""
+    healthcheck: Healthcheck | None = None
 
     def over(self, base: "Config") -> "Config":
         """This configuration where the image has a base with configuration `base`."""
@@ -175,6 +197,9 @@ class Config:
             command=command,
             labels={**inheritable(base.labels), **self.labels},
             stop_signal=self.stop_signal or base.stop_signal,
+            ports=tuple(dict.fromkeys([*base.ports, *self.ports])),
+            volumes=tuple(dict.fromkeys([*base.volumes, *self.volumes])),
+            healthcheck=self.healthcheck or base.healthcheck,
         )
 
 
