@@ -14,6 +14,7 @@ from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.minimal.minimal import MinimalBundle, MinimalOptions, write_minimal_bundle
+from sandwright.rootfs.minimal.trial import try_minimal
 
 SHOWN = 20
 """How many open questions are printed; `why.json` has them all."""
@@ -30,6 +31,7 @@ def bundle(
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     trace: Sequence[str] | None = None,
+    check: Sequence[str] | None = None,
     dependencies: bool = False,
     writable: bool = False,
     init: bool = False,
@@ -59,10 +61,13 @@ def bundle(
                 source, where, options, store=store, settings=settings, progress=progress
             )
             _show_minimal(made, where)
+            checks = [tuple(shlex.split(each)) for each in check or ()]
+            for line in try_minimal(source, made, options, checks, settings):
+                console.line(line)
             return
-        if keep or drop or trace or dependencies:
+        if keep or drop or trace or dependencies or check:
             raise UsageError(
-                "--keep, --drop, --trace and --dependencies choose what --minimal keeps; give that too"
+                "--keep, --drop, --trace, --check and --dependencies are for --minimal; give that too"
             )
         _print_bundle(write_bundle(source, where, store=store, settings=settings, progress=progress), where)
 

@@ -294,6 +294,12 @@ COMMANDS = (
                 repeatable=True,
             ),
             Option(
+                "check",
+                "COMMAND",
+                "with --minimal: also run this command line in the result; it must exit with 0",
+                repeatable=True,
+            ),
+            Option(
                 "dependencies",
                 "",
                 "with --minimal: also keep the data of the packages that the programs' packages depend on",
