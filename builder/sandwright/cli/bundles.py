@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path
+from sandwright.cli.arguments import build_directory, image_path
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
@@ -26,7 +26,7 @@ def bundle(
     platform: str = "",
     ref: str = "",
     bundle: str = "",
-    output: str = "build",
+    output: str = "",
     minimal: Sequence[str] | None = None,
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
@@ -38,11 +38,11 @@ def bundle(
     words: Sequence[str],
 ) -> None:
     """Make an OCI runtime bundle of an image; `words` replace the image's command."""
-    source = _open_named_image(image, platform, ref, Path(output))
+    source = _open_named_image(image, platform, ref, build_directory(output))
     architecture = source.platform.architecture
     name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
-    where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
-    store = Path(output) / "rootfs"
+    where = Path(bundle) if bundle else build_directory(output) / "bundles" / f"{name}-{architecture}"
+    store = build_directory(output) / "rootfs"
     settings = BundleOptions(
         command=tuple(words) or None,
         writable=writable,

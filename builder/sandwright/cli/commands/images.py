@@ -151,11 +151,7 @@ COMMANDS = (
                 "REFERENCE",
                 "name of the loaded image (default: sandwright/NAME:latest)",
             ),
-            Option(
-                "output",
-                "DIR",
-                "output directory of build-images (default: $SANDWRIGHT_BUILD, else build)",
-            ),
+            BUILT,
         ),
         example="sandwright export-image debian --to debian.tar",
     ),
