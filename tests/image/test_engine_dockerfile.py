@@ -152,6 +152,14 @@ def test_an_unknown_image_is_refused() -> None:
         pytest.param('config: {workdir: "/a b"}', 'WORKDIR "/a b"', id="a directory"),
         pytest.param("config: {stop_signal: SIGINT}", "STOPSIGNAL SIGINT", id="a signal"),
         pytest.param("config: {user: '1000:100'}", "USER 1000:100", id="a user"),
+        pytest.param("config: {user: nobody}", "USER 65534", id="a user by name"),
+        pytest.param("config: {ports: ['80', 53/udp]}", "EXPOSE 80/tcp 53/udp", id="ports"),
+        pytest.param("config: {volumes: [/data]}", 'VOLUME ["/data"]', id="volumes"),
+        pytest.param(
+            "config: {healthcheck: {command: [/run, -c], retries: 2}}",
+            'CMD ["/run", "-c"]',
+            id="a health check",
+        ),
         pytest.param("config: {entrypoint: [/run]}", "CMD []", id="an entrypoint drops the command"),
     ],
 )

@@ -60,6 +60,7 @@ def place(
     for name in ("base", "app"):
         write_matrix(matrix_of(built, name), tmp_path / "build/release" / name)
     write_key(tmp_path)
+    monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
     monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.arguments import image_path
+from sandwright.cli.arguments import build_directory, image_path
 from sandwright.cli.image_arguments import registry_settings
 from sandwright.errors import UsageError
 from sandwright.image.cache import Cache, default_cache
@@ -24,7 +24,7 @@ def push_image(
     tag: Sequence[str] | None = None,
     mount_from: Sequence[str] | None = None,
     ref: str = "",
-    output: str = "build",
+    output: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
     authfile: str = "",
@@ -33,7 +33,7 @@ def push_image(
     target = parse_reference(reference)
     if target.digest:
         raise UsageError(f"'{reference}': where to push is a tag; the digest is the image's own")
-    layout = open_layout(image_path(image, Path(output)), ref or None)
+    layout = open_layout(image_path(image, build_directory(output)), ref or None)
     tags = [target.what, *(tag or ())]
     with (
         console.watching() as progress,
@@ -59,14 +59,14 @@ def pull_image(
     reference: str,
     to: str = "",
     platform: Sequence[str] | None = None,
-    output: str = "build",
+    output: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
     authfile: str = "",
 ) -> None:
     """Pull an image into an OCI layout, and compare every part with its digest."""
     source = parse_reference(reference)
-    where = Path(to) if to else Path(output) / "pulled" / source.repository.replace("/", "-")
+    where = Path(to) if to else build_directory(output) / "pulled" / source.repository.replace("/", "-")
     with console.watching() as progress:
         digest = pull_layout(
             source,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandwright.checked import Checked
 from sandwright.cli import console, signers
-from sandwright.cli.arguments import names
+from sandwright.cli.arguments import build_directory, names
 from sandwright.cli.image_arguments import catalogue_of, fetcher, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.host import collect_host
@@ -49,16 +49,16 @@ def sbom(
     to: str = "",
     check: bool = False,
     images: str = "",
-    output: str = "build",
+    output: str = "",
     mirror: str = "",
 ) -> Checked | None:
     """Write the SBOM of a built image: every package, and every file, even those of no package."""
     catalogue = catalogue_of(images, [name])
-    existing = built_image(Path(output), name)
+    existing = built_image(build_directory(output), name)
     chosen = _choose_platform(platform, list(existing.images), name)
     found = sources.lock_of_image(catalogue, name)
     lock = found if isinstance(found, Lock) else None
-    directory = Path(output) / "release" / name
+    directory = build_directory(output) / "release" / name
     path = Path(to) if to else path_of(directory, chosen, format)
     if check:
         raw = _read_input(path, f"write it with 'sandwright sbom {name}'")
@@ -82,14 +82,14 @@ def attest_image(
     name: str,
     method: str = "oci",
     policy: str = "",
-    output: str = "build",
+    output: str = "",
 ) -> Checked:
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
     methods = names(method, "--method")
     text = _read_input(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
-        matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
-    write_matrix(matrix, Path(output) / "release" / name)
+        matrix, report = prove(name, build_directory(output), methods, policy=text, progress=progress)
+    write_matrix(matrix, build_directory(output) / "release" / name)
     console.table(*summary(report))
     faults = report.faults(named=methods, required=())
     for line in (*report.skips(), *report.notes, *faults):
@@ -115,7 +115,7 @@ def publish(
     builder: str = "",
     dry_run: bool = False,
     images: str = "",
-    output: str = "build",
+    output: str = "",
     mirror: str = "",
     insecure: Sequence[str] | None = None,
     ca_file: str = "",
@@ -135,7 +135,7 @@ def publish(
             _prepare_release(
                 catalogue,
                 name,
-                Path(output),
+                build_directory(output),
                 require=require or (),
                 methods=matrix or (),
                 builder=builder,

@@ -151,11 +151,7 @@ COMMANDS = (
                 "REFERENCE",
                 "name of the loaded image (default: sandwright/NAME:latest)",
             ),
-            Option(
-                "output",
-                "DIR",
-                "output directory of build-images (default: $SANDWRIGHT_BUILD, else build)",
-            ),
+            BUILT,
         ),
         example="sandwright export-image debian --to debian.tar",
     ),
@@ -291,6 +287,12 @@ COMMANDS = (
                 "trace",
                 "COMMAND",
                 "with --minimal: run this command line in the full root and keep the files that it opens",
+                repeatable=True,
+            ),
+            Option(
+                "check",
+                "COMMAND",
+                "with --minimal: also run this command line in the result; it must exit with 0",
                 repeatable=True,
             ),
             Option(
