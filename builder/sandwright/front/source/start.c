@@ -87,11 +87,17 @@ static char *entry_path(void)
     return xasprintf("%s/sandwright/sessions/%s.entry", cache, sha256_hex(key, strlen(key)));
 }
 
-/* The directory of records is ours, and each is of a process that runs: Python removes what others left. */
-static bool sessions_run(const char *path)
+static bool is_private_directory(const char *path)
 {
     struct stat status;
-    DIR *records = lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && is_private(&status) ? open_directory(AT_FDCWD, path) : NULL;
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && is_private(&status);
+}
+
+/* The directory of records is ours, as is the one above, and each is of a process that runs: Python removes what others left. */
+static bool sessions_run(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *above = xasprintf("%.*s", slash == NULL ? 0 : (int)(slash - path), path);
+    DIR *records = is_private_directory(above) && is_private_directory(path) ? open_directory(AT_FDCWD, path) : NULL;
     bool fine = records != NULL;
     for (struct dirent *each; (each = next_entry(records)) != NULL;) {
         char *record = read_file(dirfd(records), each->d_name, MOST, NULL), process[16] = "", start[24] = "none";
