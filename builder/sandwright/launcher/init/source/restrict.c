@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "inside.h"
 #include "landlock.h"
 #include "launch.h"
